@@ -9,7 +9,7 @@ import { Client } from 'pg';
 import { parseDeviceId, parseGroupId, parseOrganizationId, parseUserId } from '../src/policy/ids.ts';
 import { openDatabase } from '../src/server/database/supervise.ts';
 import { openStore } from '../src/server/store/open.ts';
-import { asServer, type Actor } from '../src/server/store/contract/actor.ts';
+import { asServer, type Actor } from '../src/server/store/data/actor.ts';
 import { Api } from '../test/lib/http.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { Program } from '../test/lib/run.ts';

@@ -5,7 +5,7 @@
 import { rm } from 'node:fs/promises';
 import { openDatabase } from '../src/server/database/supervise.ts';
 import type { DeviceId, OrganizationId } from '../src/policy/ids.ts';
-import { asServer } from '../src/server/store/contract/actor.ts';
+import { asServer } from '../src/server/store/data/actor.ts';
 import { ssh } from '../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { ageMs, each, makeOld, makePlace, type Place } from './growth/place.ts';

@@ -4,7 +4,7 @@
  * separated by commas); `RINGFENCE_BENCH_NAMES=1` shows what ran in the longest turn. Floor: the same in an
  * organization of 10 devices. Not measured: the time of the database.
  */
-import { asServer } from '../src/server/store/contract/actor.ts';
+import { asServer } from '../src/server/store/data/actor.ts';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';

@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import { openDatabase } from '../src/server/database/supervise.ts';
 import type { PolicyTest } from '../src/policy/policy-test/policy-test.ts';
 import { parseDeviceId, parseGroupId } from '../src/policy/ids.ts';
-import { asServer, rightRoles, type Actor } from '../src/server/store/contract/actor.ts';
+import { asServer, rightRoles, type Actor } from '../src/server/store/data/actor.ts';
 import { processorMs } from '../src/server/scheduling/time-slices.ts';
 import { openStore } from '../src/server/store/open.ts';
 import { device, group } from '../src/server/store/store.fixture.ts';

@@ -7,7 +7,7 @@ import { rm } from 'node:fs/promises';
 import { Client } from 'pg';
 import { openDatabase } from '../src/server/database/supervise.ts';
 import { openStore } from '../src/server/store/open.ts';
-import { asServer, type Actor } from '../src/server/store/contract/actor.ts';
+import { asServer, type Actor } from '../src/server/store/data/actor.ts';
 import { device } from '../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../test/lib/postgres.ts';
 import { median, showGoals } from './lib/goals.ts';

@@ -84,7 +84,8 @@ const rooms: Rooms = {
   },
   ...storeRooms,
   'server/identity': {
-    may: ['server/options', 'node', 'server/problems.ts', 'server/store/contract', 'api', 'policy'],
+    may: ['server/options', 'node', 'server/problems.ts', 'server/store/data', 'api', 'policy'],
+    types: ['server/store'],
     npm: [...service, 'jose', 'oauth4webapi'],
     node: true,
     why: 'who is asking; knows nothing of routes',
@@ -96,11 +97,12 @@ const rooms: Rooms = {
       'server/options',
       'server/scheduling',
       'server/problems.ts',
-      'server/store/contract',
+      'server/store/data',
       'server/identity',
       'api',
       'policy',
     ],
+    types: ['server/store'],
     npm: service,
     node: true,
     why: 'streams read the store and are opened by a route',
@@ -140,13 +142,15 @@ const rooms: Rooms = {
     why: 'how a process takes connections, and ends them',
   },
   'server/retention.ts': {
-    may: ['server/scheduling', 'server/store/contract'],
+    may: ['server/scheduling', 'server/store/data'],
+    types: ['server/store'],
     npm: [],
     node: true,
     why: 'what a server does again and again, so that what it keeps stays bounded',
   },
   'server/ends.ts': {
-    may: ['server/problems.ts', 'server/scheduling', 'server/store/contract'],
+    may: ['server/problems.ts', 'server/scheduling', 'server/store/data'],
+    types: ['server/store'],
     npm: [],
     node: true,
     why: 'what ends by its time in the records of all organizations',
@@ -169,7 +173,7 @@ const rooms: Rooms = {
       'server/http/pages',
       'server/store',
       'server/problems.ts',
-      'server/store/contract',
+      'server/store/data',
       'server/database',
       'server/identity',
       'server/presence',
@@ -182,12 +186,13 @@ const rooms: Rooms = {
       'api',
       'policy',
     ],
+    types: ['server/store'],
     npm: service,
     node: true,
     why: 'puts the parts of the server together',
   },
   'server/backup.ts': {
-    may: ['server/options', 'server/store/schema', 'server/problems.ts', 'server/store/contract', 'server/database'],
+    may: ['server/options', 'server/store/schema', 'server/problems.ts', 'server/store/data', 'server/database'],
     npm: [],
     node: true,
     why: 'takes a database out and puts it back, beside a server or without one',
@@ -498,6 +503,18 @@ describe('the check of the house', () => {
     ['SQL from a route', 'src/server/http/x.ts', "import { Pool } from 'pg';", /speaks no SQL/],
     ['SQL from a stream', 'src/server/watch/x.ts', "import type { Pool } from 'pg';", /speaks no SQL/],
     ['a part of an SQL client', 'src/server/main.ts', "import { x } from 'pg/lib/utils.js';", /speaks no SQL/],
+    [
+      'the store itself where its types may be imported',
+      'src/server/watch/x.ts',
+      "import { openStore } from '../store/open.ts';",
+      /no arrow from server\/watch to server\/store/,
+    ],
+    [
+      'a type beside a value of the store',
+      'src/server/http/handlers/x.ts',
+      "import { groupsIn, type Groups } from '../../store/groups/groups.ts';",
+      /no arrow from server\/http\/handlers to server\/store\/groups/,
+    ],
     ['a test', 'src/policy/x.ts', "import { sample } from './sample.fixture.ts';", /which is a test/],
     [
       'what lies outside',
@@ -542,6 +559,8 @@ describe('the check of the house', () => {
         "const pattern = /import 'fastify'/;",
       ),
     ).toEqual([]);
+    expect(check('src/server/watch/x.ts', "import type { Store } from '../store/open.ts';")).toEqual([]);
+    expect(check('src/server/watch/x.ts', "import type { Groups } from '../store/groups/groups.ts';")).toEqual([]);
     expect(check('src/policy/x.ts', "import { sha256 } from '@noble/hashes/sha2.js';")).toEqual([]);
     expect(check('src/nft/x.ts', "import { sha256Hex } from '#sha256';")).toEqual([]);
     expect(check('src/server/database/x.ts', "import { spawn } from 'node:child_process';")).toEqual([]);

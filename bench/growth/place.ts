@@ -4,9 +4,8 @@ import type { DeviceId, GroupId, OrganizationId } from '../../src/policy/ids.ts'
 import { parseDeviceId, parseGroupId } from '../../src/policy/ids.ts';
 import { serverRole } from '../../src/server/database/cluster.ts';
 import type { Database } from '../../src/server/database/supervise.ts';
-import { asServer, type Actor } from '../../src/server/store/contract/actor.ts';
-import type { Store, StoreOptions } from '../../src/server/store/contract/store.ts';
-import { openStore } from '../../src/server/store/open.ts';
+import { asServer, type Actor } from '../../src/server/store/data/actor.ts';
+import { type Store, type StoreOptions, openStore } from '../../src/server/store/open.ts';
 import { device, group } from '../../src/server/store/store.fixture.ts';
 import { asSuperuser } from '../../test/lib/postgres.ts';
 import { updateNote } from '../lib/pgbench.ts';

@@ -4,7 +4,7 @@
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { openDatabase } from '../../src/server/database/supervise.ts';
-import { asServer, type Actor } from '../../src/server/store/contract/actor.ts';
+import { asServer, type Actor } from '../../src/server/store/data/actor.ts';
 import { openStore } from '../../src/server/store/open.ts';
 import { device, group } from '../../src/server/store/store.fixture.ts';
 import { temporaryDirectory } from '../../test/lib/postgres.ts';

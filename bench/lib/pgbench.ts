@@ -9,7 +9,7 @@ import { getDevice } from '../../src/server/store/devices/statements.ts';
 import { getGroup } from '../../src/server/store/groups/statements.ts';
 import type { Statement } from '../../src/server/store/postgres/sql.ts';
 import { appends } from '../../src/server/store/write/append.ts';
-import type { AuditNote } from '../../src/server/store/contract/audit.ts';
+import type { AuditNote } from '../../src/server/store/data/audit.ts';
 
 const run = promisify(execFile);
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Client as DatabaseClient } from 'pg';
 import { ruleIdOf } from '../../src/policy/rule-identity/rule-id.ts';
 import { openDatabase, type Database } from '../../src/server/database/supervise.ts';
-import type { FlowSum } from '../../src/server/store/contract/flows/flows.ts';
+import type { FlowSum } from '../../src/server/store/data/flows.ts';
 import type { Json } from '../../test/lib/http.ts';
 import { temporaryDirectory } from '../../test/lib/postgres.ts';
 import { Program } from '../../test/lib/run.ts';

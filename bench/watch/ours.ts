@@ -1,5 +1,5 @@
 /** Owns our side of the watch benchmark: a real server process on a real PostgreSQL, written to through its API. */
-import { asServer } from '../../src/server/store/contract/actor.ts';
+import { asServer } from '../../src/server/store/data/actor.ts';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -2,7 +2,7 @@
  * Proves that a backup holds the whole database at one moment, that a restore succeeds completely or changes nothing,
  * and that no reader resumes from a lost history.
  */
-import { asServer } from './store/contract/actor.ts';
+import { asServer } from './store/data/actor.ts';
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { chmod, cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
@@ -14,9 +14,8 @@ import { backup, restore } from './backup.ts';
 import { findPrograms } from './database/programs.ts';
 import { openDatabase } from './database/supervise.ts';
 import { serverConfig } from './options/config.ts';
-import { openStore } from './store/open.ts';
+import { openStore, type Store } from './store/open.ts';
 import { device, group } from './store/store.fixture.ts';
-import type { Store } from './store/contract/store.ts';
 
 let folder: string;
 beforeEach(async () => {

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { parseDeviceId, parseOrganizationId, parseTrialId } from '../policy/ids.ts';
 import { endsOfTime } from './ends.ts';
-import type { Ending } from './store/contract/change/ends.ts';
+import type { Ending } from './store/trials/ends.ts';
 import { StoreError, type StoreProblem } from './problems.ts';
 
 const org = parseOrganizationId('018f9c3e-5b7a-7c1d-9e2f-3a4b5c6d7e8f');

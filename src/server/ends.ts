@@ -1,6 +1,6 @@
 /** Owns the timely end of trials and isolations: every process looks which end next, and the first one to act ends each of them. */
 import type { DueWork } from './scheduling/due-work.ts';
-import type { Ends, Ending } from './store/contract/change/ends.ts';
+import type { Ends, Ending } from './store/trials/ends.ts';
 import { StoreError } from './problems.ts';
 
 export interface EndsOptions {

@@ -557,6 +557,10 @@ export class StoreError extends Error {
   }
 }
 
+/** Whether the organization has outgrown its policy tests. */
+export const isTooCostly = (cause: unknown): boolean =>
+  cause instanceof StoreError && cause.problem.code === 'tests_too_costly';
+
 export const refuse = (problem: StoreProblem): never => {
   throw new StoreError(problem);
 };

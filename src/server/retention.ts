@@ -1,6 +1,6 @@
 /** Owns the removal of what is no longer kept. Observed traffic that is an hour old is added up by the way. */
 import type { DueWork } from './scheduling/due-work.ts';
-import type { Retention } from './store/contract/retention.ts';
+import type { Retention } from './store/retention.ts';
 
 const everyMs = 300_000;
 

@@ -35,12 +35,12 @@ import {
 import type { ServerConfig } from './options/config.ts';
 import { FleetCounts } from './convergence/fleet-counts.ts';
 import { keepPresence } from './presence/service.ts';
-import type { SharedTimeline, WorkerPeers } from './store/contract/broadcast.ts';
+import type { SharedTimeline } from './store/postgres/primary.ts';
+import type { WorkerPeers } from './store/postgres/worker-peer-hints.ts';
 import { innermost, isSystemError, StartError } from './lifecycle/start-error.ts';
 import { StoreError } from './problems.ts';
-import { openStore } from './store/open.ts';
-import type { Quotas } from './store/contract/quotas.ts';
-import type { Store } from './store/contract/store.ts';
+import { openStore, type Store } from './store/open.ts';
+import type { Quotas } from './store/data/quotas.ts';
 import type { FailedElsewhere } from './limits/failed-elsewhere.ts';
 import { LocalStreamQuota, SharedStreamQuota, type StreamCounter, type StreamLimits } from './limits/stream-quota.ts';
 import { endsOfTime } from './ends.ts';

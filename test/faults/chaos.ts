@@ -2,8 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { StoreError } from '../../src/server/problems.ts';
-import { openStore } from '../../src/server/store/open.ts';
-import type { Store } from '../../src/server/store/contract/store.ts';
+import { openStore, type Store } from '../../src/server/store/open.ts';
 import type { Random } from '../lib/random.ts';
 import type { OwnPostgres } from '../lib/postgres.ts';
 import { signalIfRunning } from '../lib/processes.ts';

@@ -3,7 +3,7 @@ import { Client } from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WatchKind } from '../../src/api/kinds.ts';
 import { parseUserId } from '../../src/policy/ids.ts';
-import type { Entry, RevisionGap } from '../../src/server/store/contract/change-log.ts';
+import type { Entry, RevisionGap } from '../../src/server/store/data/change-log.ts';
 
 interface Row {
   readonly revision: string;

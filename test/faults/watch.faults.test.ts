@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { builtProgram } from '../lib/built.ts';
 import { watchKinds, type WatchKind } from '../../src/api/kinds.ts';
 import { parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
-import { isInGap, type RevisionGap } from '../../src/server/store/contract/change-log.ts';
+import { isInGap, type RevisionGap } from '../../src/server/store/data/change-log.ts';
 import { Checker, type Client, type Connection } from '../../src/server/watch/checker.fixture.ts';
 import { framesOf, visible } from '../../src/server/watch/frame.ts';
 import { Api } from '../lib/http.ts';

@@ -8,6 +8,8 @@ import { parseSync } from 'vite';
 export interface Room {
   /** Other rooms it may import from. */
   readonly may: readonly string[];
+  /** Rooms of which, and of the rooms within them, it may import types alone, by `import type`. */
+  readonly types?: readonly string[];
   /**
    * npm packages it may import; an entry ending in `/` means a whole scope. `any` is for rooms that are bundled anyway.
    */
@@ -127,12 +129,29 @@ export function wrongArrows(rooms: Rooms, sources: readonly Source[]): readonly 
     const key = roomOf(rooms, source.path);
     const room = key === undefined ? undefined : rooms[key];
     if (key === undefined || room === undefined) return [`${source.path} stands in no room: give it one in the map`];
+    const onlyTypes = typesOnly(source);
     return importsOf(source).flatMap((target) => {
+      if (target !== undefined && onlyTypes.has(target) && isTypeOf(rooms, room, source, target)) return [];
       const wrong =
         target === undefined ? 'what is computed at run time' : wrongImport(rooms, key, room, source, target);
       return wrong === undefined ? [] : [`${source.path} must not import ${wrong} (${key}: ${room.why})`];
     });
   });
+}
+
+/** The targets that a source names in `import type` and in no other way. */
+function typesOnly({ path, text }: Source): ReadonlySet<string> {
+  if (!text.includes('import type')) return new Set();
+  const byType = [...text.matchAll(/^import type [^;]*? from '([^']*)';$/gm)].map(([, target = '']) => target);
+  const others = importsOf({ path, text: text.replaceAll(/^import type [^;]*;$/gm, '') });
+  return new Set(byType.filter((target) => !others.includes(target)));
+}
+
+function isTypeOf(rooms: Rooms, { types = [] }: Room, source: Source, target: string): boolean {
+  if (!target.startsWith('.')) return false;
+  const path = posix.join(posix.dirname(source.path), target);
+  const other = roomOf(rooms, path) ?? '';
+  return !isTest(path) && types.some((room) => other === room || other.startsWith(`${room}/`));
 }
 
 function wrongImport(rooms: Rooms, key: string, room: Room, source: Source, target: string): string | undefined {
@@ -176,7 +195,8 @@ export function cycleIn(rooms: Rooms): readonly string[] | undefined {
     const at = path.indexOf(key);
     if (at >= 0) return [...path.slice(at), key];
     if (done.has(key)) return undefined;
-    for (const next of rooms[key]?.may ?? []) {
+    const { may = [], types = [] } = rooms[key] ?? {};
+    for (const next of [...may, ...types]) {
       const cycle = walk(next, [...path, key]);
       if (cycle !== undefined) return cycle;
     }

@@ -1,5 +1,5 @@
 /** Proves that changes pass through a server without staying: whatever stuck readers leave unread costs it nothing (reference 4.3). */
-import { asServer } from '../../src/server/store/contract/actor.ts';
+import { asServer } from '../../src/server/store/data/actor.ts';
 import { existsSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';

@@ -1,5 +1,5 @@
 /** Proves the sign-in at an identity provider in a real browser: in, on through an ended session without losing edits, and out. */
-import { asServer } from '../../src/server/store/contract/actor.ts';
+import { asServer } from '../../src/server/store/data/actor.ts';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { expectShown, startBrowser, visit, type Visit, type VisitOptions } from '../lib/browser.ts';

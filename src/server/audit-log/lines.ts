@@ -3,8 +3,8 @@ import { printableJson } from '../../policy/names/printable.ts';
 import { isObject } from '../../policy/json.ts';
 import { printAddress } from '../../policy/address.ts';
 import { hasPort, protocolName } from '../../policy/flow/protocol.ts';
-import type { RefusedReport, WaitingEntries } from '../store/contract/change/audit-export.ts';
-import type { AuditRecord } from '../store/contract/records.ts';
+import type { RefusedReport, WaitingEntries } from '../store/data/audit.ts';
+import type { AuditRecord } from '../store/data/records.ts';
 
 /** The path of a webhook's URL often is its password. */
 function withoutPath(state: object | undefined): object | undefined {

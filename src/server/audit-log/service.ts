@@ -2,7 +2,7 @@
 import { innermost, StartError } from '../lifecycle/start-error.ts';
 import type { ServerConfig } from '../options/config.ts';
 import type { DueWork } from '../scheduling/due-work.ts';
-import type { AuditExport } from '../store/contract/change/audit-export.ts';
+import type { AuditExport } from '../store/log/audit-export.ts';
 import { auditLines } from './lines.ts';
 import { sinkOf, type Sink } from './sink.ts';
 

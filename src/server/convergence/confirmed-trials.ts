@@ -2,7 +2,7 @@
  * Owns when the changes of trials were confirmed. A device that tries a change goes back by itself at the end, unless it
  * knows of the confirmation. Its rules do not show whether it does.
  */
-import type { TrialRecord } from '../store/contract/change/trials.ts';
+import type { TrialRecord } from '../store/data/trials.ts';
 
 export class ConfirmedTrials {
   /** By the id of the group or device whose change was tried. */

@@ -4,7 +4,7 @@
  */
 import type { DeviceId } from '../../policy/ids.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
-import type { DevicePresence } from '../store/contract/presence.ts';
+import type { DevicePresence } from '../store/devices/presence.ts';
 import type { JudgedDevice, OrganizationState } from './organization-state.ts';
 import type { EnforcedDevice } from './policy-revisions.ts';
 import type { Receipt } from './receipt.ts';

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { emptyOrganization, type Organization } from '../../organization/organization.ts';
 import { GroupRules, type RuleFields } from '../../organization/group-rules.ts';
 import { parseGroupId, parseOrganizationId } from '../../policy/ids.ts';
-import type { GroupRecord, Stored } from '../store/contract/records.ts';
+import type { GroupRecord, Stored } from '../store/data/records.ts';
 import { processSlices } from '../scheduling/time-slices.ts';
 import { DigestThread } from './digest-thread.ts';
 import { ExpectedDigests } from './expected-digests.ts';

@@ -2,7 +2,7 @@
 import type { GroupState, Organization } from '../../organization/organization.ts';
 import type { GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
-import type { GroupRecord, Stored } from '../store/contract/records.ts';
+import type { GroupRecord, Stored } from '../store/data/records.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
 import type { DigestGroup } from './digest-job.ts';
 import type { Digester } from './digest-thread.ts';

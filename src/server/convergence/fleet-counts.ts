@@ -4,7 +4,7 @@
  */
 import { inForceWords, type InForce } from '../../api/enforcement/in-force.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { Organizations } from '../store/contract/organizations.ts';
+import type { Organizations } from '../store/accounts/organizations.ts';
 import type { Convergence } from './contract.ts';
 
 export type Counts = Readonly<Record<InForce, number>>;

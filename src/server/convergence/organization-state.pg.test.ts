@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../test/lib/postgres.ts';
 import { TimeSlices } from '../scheduling/time-slices.ts';
-import { asServer } from '../store/contract/actor.ts';
-import type { Receipts } from '../store/contract/receipts.ts';
+import { asServer } from '../store/data/actor.ts';
+import type { Receipts } from '../store/devices/receipts.ts';
 import { device, makeWorld, query } from '../store/store.fixture.ts';
 import { OrganizationState } from './organization-state.ts';
 

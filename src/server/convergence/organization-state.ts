@@ -5,10 +5,11 @@
 import { emptyOrganization, type Organization, type OrganizationStep } from '../../organization/organization.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import { StoreError } from '../problems.ts';
-import type { NewReceipts } from '../store/contract/receipts.ts';
-import type { FollowedOrganization, Store } from '../store/contract/store.ts';
+import type { NewReceipts } from '../store/devices/receipts.ts';
+import type { FollowedOrganization } from '../store/model/organizations.ts';
+import type { Store } from '../store/open.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
-import type { DevicePresence } from '../store/contract/presence.ts';
+import type { DevicePresence } from '../store/devices/presence.ts';
 import type { EnforcementStatus } from './contract.ts';
 import { ExpectedDigests, type ExpectedDigestsOptions, type WantedDigest } from './expected-digests.ts';
 import { phasesAround, samePhasesUntil } from './phases.ts';

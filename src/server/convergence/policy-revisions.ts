@@ -15,7 +15,7 @@ import type { DeviceId, GroupId } from '../../policy/ids.ts';
 import { isolationKey } from '../../policy/isolation/isolation.ts';
 import type { PolicyIsolation } from '../../policy/isolation/policy-isolation.ts';
 import type { TimeSlices } from '../scheduling/time-slices.ts';
-import type { FollowedOrganization } from '../store/contract/store.ts';
+import type { FollowedOrganization } from '../store/model/organizations.ts';
 import { ConfirmedTrials } from './confirmed-trials.ts';
 import type { TimedPolicy } from './phases.ts';
 import { PolicyChangeLists, noPolicyChanges } from './policy-change-lists.ts';

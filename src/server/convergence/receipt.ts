@@ -1,6 +1,6 @@
 /** Owns what a device status says about enforcement. Reading one never fails, even if the device sent nonsense. */
 import { isObject } from '../../policy/json.ts';
-import type { DeviceStatus } from '../store/contract/records.ts';
+import type { DeviceStatus } from '../store/data/records.ts';
 
 export interface Receipt {
   readonly state: 'starting' | 'applied' | 'failed' | 'reverted';

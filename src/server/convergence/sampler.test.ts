@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { parseOrganizationId, type OrganizationId } from '../../policy/ids.ts';
-import type { FleetSamples } from '../store/contract/fleet-samples.ts';
+import type { FleetSamples } from '../store/log/fleet-samples.ts';
 import type { Convergence } from './contract.ts';
 import { Sampler } from './sampler.ts';
 

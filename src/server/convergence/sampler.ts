@@ -5,7 +5,7 @@
 import type { PacketReport } from '../../api/enforcement/overview.ts';
 import { sampleSeconds } from '../../api/enforcement/overview.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { FleetSamples } from '../store/contract/fleet-samples.ts';
+import type { FleetSamples } from '../store/log/fleet-samples.ts';
 import type { DueWork } from '../scheduling/due-work.ts';
 import type { Convergence } from './contract.ts';
 

@@ -2,7 +2,7 @@
  * Proves the promises of the supervised PostgreSQL: it starts after any kind of crash, runs unprivileged and isolated,
  * and restarts when it dies.
  */
-import { asServer } from '../store/contract/actor.ts';
+import { asServer } from '../store/data/actor.ts';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
@@ -13,9 +13,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Client } from 'pg';
 import { asSuperuser } from '../../../test/lib/postgres.ts';
-import { openStore } from '../store/open.ts';
+import { openStore, type Store } from '../store/open.ts';
 import { problemOf } from '../store/store.fixture.ts';
-import type { Store } from '../store/contract/store.ts';
 import { addingAccount, chooseAccount } from './account.ts';
 import { DatabaseError } from './errors.ts';
 import { findPrograms } from './programs.ts';

@@ -18,7 +18,7 @@ import {
 } from '../../organization/organization.ts';
 import { expiryMoments } from '../../policy/time/policy-at.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
-import type { WrittenState } from '../store/contract/history.ts';
+import type { WrittenState } from '../store/data/history.ts';
 import { TooMuchEvidence } from './file-room.ts';
 
 export interface Pair {

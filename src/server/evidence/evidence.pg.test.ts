@@ -15,7 +15,7 @@ import { readGroupRecord } from '../../policy/fleet/group-record.ts';
 import { parseDeviceId, parseOrganizationId, parseUserId, type OrganizationId } from '../../policy/ids.ts';
 import { startConvergence } from '../convergence/service.ts';
 import { processSlices } from '../scheduling/time-slices.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { Store } from '../store/open.ts';
 import { openTestStore } from '../store/store.fixture.ts';
 import { collectEvidence } from './evidence.ts';
 import { TooMuchEvidence } from './file-room.ts';

@@ -23,9 +23,9 @@ import {
 } from '../../organization/organization.ts';
 import type { Convergence } from '../convergence/contract.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
-import type { State, WrittenState } from '../store/contract/history.ts';
-import type { DevicePolicyRecord, GroupRecord } from '../store/contract/records.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { State, WrittenState } from '../store/data/history.ts';
+import type { DevicePolicyRecord, GroupRecord } from '../store/data/records.ts';
+import type { Store } from '../store/open.ts';
 import { changedFields } from './changed-fields.ts';
 import { DeviceStates, type DeviceState, type Step } from './device-states.ts';
 import { FileRoom, largestFile, TooMuchEvidence } from './file-room.ts';

@@ -10,8 +10,8 @@ import type { Organization } from '../../organization/organization.ts';
 import { explainFlows } from '../explain/flows.ts';
 import { newestFlows } from '../explain/newest-flows.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
-import type { StoredFlow } from '../store/contract/flows/flows.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { StoredFlow } from '../store/data/flows.ts';
+import type { Store } from '../store/open.ts';
 import type { Reports } from './receipts.ts';
 
 export interface ObservedSpan {

@@ -4,8 +4,9 @@ import { parseUserId, type GroupId, type OrganizationId } from '../../policy/ids
 import type { Direction, PolicyGroup, StoredRule } from '../../policy/rule.ts';
 import { ruleIdentity } from '../../policy/rule-identity/rule-identity.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
-import type { History, State } from '../store/contract/history.ts';
-import type { GroupRecord } from '../store/contract/records.ts';
+import type { History } from '../store/log/history.ts';
+import type { State } from '../store/data/history.ts';
+import type { GroupRecord } from '../store/data/records.ts';
 import { leastSize, type FileRoom } from './file-room.ts';
 
 /** Groups whose history is read, states of each, and states at once: each may be large. */

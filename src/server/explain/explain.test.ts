@@ -5,7 +5,7 @@ import { parseAddress } from '../../policy/address.ts';
 import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
-import type { GroupRecord } from '../store/contract/records.ts';
+import type { GroupRecord } from '../store/data/records.ts';
 import type { Survey } from '../convergence/contract.ts';
 import { explain } from './explain.ts';
 import { GroupRules } from '../../organization/group-rules.ts';

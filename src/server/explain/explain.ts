@@ -14,7 +14,7 @@ import { policyAt } from '../../policy/time/policy-at.ts';
 import type { Packet, Transport } from '../../policy/packet.ts';
 import type { Direction, Peer, PolicyGroup } from '../../policy/rule.ts';
 import { StoreError } from '../problems.ts';
-import type { Groups } from '../store/contract/groups.ts';
+import type { Groups } from '../store/groups/groups.ts';
 import type { Convergence, EnforcementStatus, GroupInEffect, Survey, SurveyedDevice } from '../convergence/contract.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 

@@ -14,7 +14,7 @@ import { policiesOf } from '../../organization/device-policies.ts';
 import { indexDevices } from '../../organization/fleet.ts';
 import type { Organization } from '../../organization/organization.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
-import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import type { StoredFlow } from '../store/data/flows.ts';
 
 /** Devices that one far end is named after: an address may be that of many. */
 const mostFarDevices = 10;

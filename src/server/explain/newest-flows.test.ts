@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { parseOrganizationId } from '../../policy/ids.ts';
-import type { FlowPage, FlowQuery, StoredFlow } from '../store/contract/flows/flows.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { FlowPage, FlowQuery, StoredFlow } from '../store/data/flows.ts';
+import type { Store } from '../store/open.ts';
 import { newestFlows } from './newest-flows.ts';
 
 const org = parseOrganizationId(randomUUID());

@@ -1,7 +1,7 @@
 /** Owns the search for the newest traffic of some kind: pages may be empty and still have a next one, so it goes through several, and ends. */
 import type { OrganizationId } from '../../policy/ids.ts';
-import type { FlowQuery, StoredFlow } from '../store/contract/flows/flows.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { FlowQuery, StoredFlow } from '../store/data/flows.ts';
+import type { Store } from '../store/open.ts';
 
 /** Pages of one search. Each of them looks at thousands of reports. */
 const mostPages = 20;

@@ -21,11 +21,11 @@ import type { Preview } from '../preview/preview.ts';
 import type { ClaimedRules } from '../usage/claimed-rules.ts';
 import type { Principal } from '../identity/authenticate.ts';
 import type { Random } from '../identity/secret.ts';
-import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/contract/records.ts';
-import type { Actor } from '../store/contract/actor.ts';
+import type { DeviceRecord, EnrollmentKeyRecord, GroupRecord, Stored, TokenRecord } from '../store/data/records.ts';
+import type { Actor } from '../store/data/actor.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { WorkBudget } from '../scheduling/work-budget.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { Store } from '../store/open.ts';
 import type { StreamQuota } from '../limits/stream-quota.ts';
 import type { WebhookHost } from '../limits/webhook-hosts.ts';
 

@@ -1,9 +1,9 @@
 /** Owns the step from a header or a cookie to the caller. */
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
-import type { CallerLookups } from '../store/contract/caller-lookups.ts';
-import type { VisibleSubject, Subject } from '../store/contract/access.ts';
-import type { EnrollmentKeys } from '../store/contract/enrollment-keys.ts';
-import type { Credential, Timestamp } from '../store/contract/records.ts';
+import type { Store } from '../store/open.ts';
+import type { VisibleSubject, Subject } from '../store/accounts/access.ts';
+import type { EnrollmentKeys } from '../store/devices/enrollment-keys.ts';
+import type { Credential, Timestamp } from '../store/data/records.ts';
 import { isSignedToken, type ProvenClaims, type Rejected, type VerifyToken } from './oidc.ts';
 import { digestOf, digestOfEnrollmentKey, isEnrollmentKey } from './secret.ts';
 import type { BrowserSessions } from './sessions.ts';
@@ -67,7 +67,7 @@ const longest = 8192;
 async function verifiedUser(
   token: string,
   verify: VerifyToken,
-  { users }: Pick<CallerLookups, 'users'>,
+  { users }: Pick<Store['batched'], 'users'>,
 ): Promise<Principal | Rejected> {
   const claims = await verify(token);
   if (claims.kind === 'rejected') return claims;
@@ -86,7 +86,7 @@ async function verifiedUser(
 }
 
 export function authenticator(
-  lookups: Pick<CallerLookups, 'tokens' | 'users' | 'sessions'>,
+  lookups: Pick<Store['batched'], 'tokens' | 'users' | 'sessions'>,
   enrollmentKeys: Pick<EnrollmentKeys, 'authenticate'>,
   { verify, sessions }: { readonly verify?: VerifyToken | undefined; readonly sessions?: BrowserSessions | undefined },
 ): Authenticate {

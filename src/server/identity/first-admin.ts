@@ -1,7 +1,7 @@
 /** Owns the first start: it creates an administrator with a token that the operator can find, also when the first start is interrupted. */
 import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Store } from '../store/contract/store.ts';
+import type { Store } from '../store/open.ts';
 import { digestOf, mint, type Random } from './secret.ts';
 
 export interface FirstAdmin {

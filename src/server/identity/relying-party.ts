@@ -8,7 +8,7 @@ import { isSafeUrl } from '../../node/safe-url.ts';
 import { IssuerUnavailable, type Issuer } from './issuer.ts';
 import { algorithms, isDistinct, isFromFuture, nameFrom, provenBy, type ProvenClaims } from './oidc.ts';
 import { providerFetch, type Fetch, type ProviderFetch } from '../../node/provider-http.ts';
-import type { SessionProvider } from '../store/contract/records.ts';
+import type { SessionProvider } from '../store/data/records.ts';
 import { digestOf, type Random } from './secret.ts';
 import { isSame, newTicket, readTicket, safeReturn, type Ticket } from './ticket.ts';
 

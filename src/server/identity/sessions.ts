@@ -1,8 +1,8 @@
 /** Owns browser sessions: how they begin, which user they belong to, how they are checked with the provider, and how they end. */
 import type { TokenId, UserId } from '../../policy/ids.ts';
-import type { Credential, SessionProvider, SessionRecord } from '../store/contract/records.ts';
-import type { Sessions } from '../store/contract/sessions.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { Credential, SessionProvider, SessionRecord } from '../store/data/records.ts';
+import type { Sessions } from '../store/accounts/sessions.ts';
+import type { Store } from '../store/open.ts';
 import type { Grant, RelyingParty } from './relying-party.ts';
 import { seal, unseal } from './seal.ts';
 import { digestOf, mint, type Random } from './secret.ts';

@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { signInPaths, type SignInMethods } from '../../api/sign-in.ts';
 import { audiencesOf, type ServerConfig } from '../options/config.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { Store } from '../store/open.ts';
 import { Issuer, type IssuerSettings } from './issuer.ts';
 import { tokenVerifier, type VerifyToken } from './oidc.ts';
 import { RelyingParty } from './relying-party.ts';

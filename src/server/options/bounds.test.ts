@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { limits } from '../../api/limits.ts';
 import { mostProblems } from '../../policy/problem.ts';
-import { defaultQuotas } from '../store/contract/quotas.ts';
+import { defaultQuotas } from '../store/data/quotas.ts';
 import type { ServerOption } from './option.ts';
 import { serverOptions } from './server-options.ts';
 

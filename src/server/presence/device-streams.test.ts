@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
-import type { PresenceChange } from '../store/contract/presence.ts';
+import type { PresenceChange } from '../store/devices/presence.ts';
 import { DeviceStreams } from './device-streams.ts';
 
 const deviceOf = (number: number) => parseDeviceId(`00000000-0000-4000-8000-${String(number).padStart(12, '0')}`);

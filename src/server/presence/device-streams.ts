@@ -3,7 +3,7 @@
  * per interval, for any number of devices.
  */
 import type { DeviceId } from '../../policy/ids.ts';
-import type { Presence, PresenceChange } from '../store/contract/presence.ts';
+import type { Presence, PresenceChange } from '../store/devices/presence.ts';
 import type { DevicePresence } from '../watch/hub.ts';
 import type { SignSource } from '../watch/signs.ts';
 

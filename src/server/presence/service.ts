@@ -1,6 +1,6 @@
 /** Owns the presence of this process while it serves: it records for the other servers which devices hold a stream here. */
 import { randomUUID } from 'node:crypto';
-import type { Presence } from '../store/contract/presence.ts';
+import type { Presence } from '../store/devices/presence.ts';
 import type { WatchSettings } from '../watch/settings.ts';
 import { signEveryMs } from '../watch/signs.ts';
 import { DeviceStreams, lookMs } from './device-streams.ts';

@@ -9,7 +9,8 @@ import { policiesOf } from '../../organization/device-policies.ts';
 import { indexDevices } from '../../organization/fleet.ts';
 import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
-import type { AddedAddress, History } from '../store/contract/history.ts';
+import type { AddedAddress } from '../store/data/history.ts';
+import type { History } from '../store/log/history.ts';
 import { inWords, naming } from './warnings.ts';
 
 export interface IsolatedNow {

@@ -7,14 +7,14 @@ import { testResults } from '../../organization/policy-test/evaluate.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import type { Organization } from '../../organization/organization.ts';
 import type { WorkBudget } from '../scheduling/work-budget.ts';
-import type { Phase } from '../store/contract/phase.ts';
-import type { Models } from '../store/contract/store.ts';
+import type { Phase } from '../store/data/phase.ts';
+import type { Store } from '../store/open.ts';
 import { plannedSnapshot, type PlannedChange } from './planned-change.ts';
 import { affectedDevices, besideDevices, type AffectedDevices, type PageWanted } from './simulation.ts';
 import { warningsOf } from './warnings.ts';
 
 export interface PreviewOptions {
-  readonly models: Models;
+  readonly models: Pick<Store['models'], 'read' | 'recent'>;
   readonly phase: Phase;
   /** Lets an organization into memory. Gives what takes it out again. */
   readonly enter: (org: OrganizationId) => Promise<() => void>;
@@ -34,7 +34,7 @@ export interface SimulatedChange extends AffectedDevices {
 }
 
 export class Preview {
-  readonly #models: Models;
+  readonly #models: PreviewOptions['models'];
   readonly phase: Phase;
   readonly #enter: PreviewOptions['enter'];
   /** Work that is in already: it would wait for those who wait for it. */

@@ -1,4 +1,20 @@
-/** Owns the opening of a store: first the schema, then the connections, then the parts of the interface. */
+/**
+ * Owns the opening of a store: first the schema, then the connections, then its parts.
+ *
+ * Promises, for everything that it opens:
+ * - **Revisions.** Each organization has one counter, shared by devices, groups and the organization's own record.
+ *   Every changed resource takes a revision of its own. Revisions have no gaps and become visible in order: a reader
+ *   that sees N+1 can read N. A write that changes nothing takes none and returns the current record.
+ * - **Serial.** All writes to one organization, from any number of servers, happen one after the other. What an
+ *   operation requires (membership, existence, uniqueness, phase limits, expected revision) holds at the moment it
+ *   commits.
+ * - **Own outcome.** Concurrent writes may share a transaction; the failure of one never changes another's outcome.
+ * - **Durable.** A resolved write survives a crash of this process and of PostgreSQL. A write that failed with
+ *   `outcome_unknown` may or may not have happened; one that failed with `unavailable` has not.
+ * - **Errors.** Everything here fails with `StoreError` only.
+ * - **Lists.** They are in the order of creation (ids are time-ordered) and page by `after`, the last id seen: a page
+ *   never repeats or skips a record that existed throughout.
+ */
 import { randomFillSync } from 'node:crypto';
 import { processorMs, processSlices } from '../scheduling/time-slices.ts';
 import { WorkRefused, WorkShares } from '../scheduling/work-budget.ts';
@@ -20,7 +36,7 @@ import { receiptsIn } from './devices/receipts.ts';
 import { changeSetsIn } from './changes/change-sets.ts';
 import { groupsIn } from './groups/groups.ts';
 import { Hints } from './postgres/hints.ts';
-import { Primary } from './postgres/primary.ts';
+import { Primary, type SharedTimeline } from './postgres/primary.ts';
 import { changeLogIn } from './log/change-log.ts';
 import { historyIn } from './log/history.ts';
 import { invitationsIn } from './accounts/invitations.ts';
@@ -31,12 +47,11 @@ import { organizationsIn } from './accounts/organizations.ts';
 import { phaseObstacles } from './schema/phases.ts';
 import { sessionsIn } from './accounts/sessions.ts';
 import { ticketSecretIn } from './accounts/ticket-secret.ts';
-import { idempotencyKeyMs } from './contract/change/idempotency.ts';
+import { idempotencyKeyMs } from './data/idempotency.ts';
 import { removalsByAge } from './retention.ts';
 import { statement } from './postgres/sql.ts';
-import { defaultQuotas, groupQuotas } from './contract/quotas.ts';
+import { defaultQuotas, groupQuotas, type Quotas } from './data/quotas.ts';
 import { refuse } from '../problems.ts';
-import type { Store, StoreOptions } from './contract/store.ts';
 import { tokensIn, UseLog } from './accounts/tokens.ts';
 import { endsIn } from './trials/ends.ts';
 import { trialsIn } from './trials/trials.ts';
@@ -50,6 +65,47 @@ import { idempotencyKeysIn } from './write/idempotency.ts';
 import { idMaker } from './write/uuid.ts';
 import type { Turns } from './write/turns.ts';
 import { Writer } from './write/writer.ts';
+import type { WorkerPeers } from './postgres/worker-peer-hints.ts';
+import type { Phase } from './data/phase.ts';
+import type { ShortSteps } from './data/short-steps.ts';
+
+export interface StoreOptions {
+  /** A PostgreSQL connection string; with a unix socket: `postgres://user@/database?host=/socket/dir`. */
+  readonly url: string;
+  /** Where to LISTEN for the hints of other servers, if `url` leads through a pooler. */
+  readonly listenUrl?: string | undefined;
+  readonly phase: Phase;
+  /** Bounds other than the default ones. */
+  readonly quotas?: Partial<Quotas> | undefined;
+  /** For work that grows with an organization; slices of its own if absent. */
+  readonly slices?: ShortSteps | undefined;
+  /** Milliseconds since the epoch. */
+  readonly clock?: (() => number) | undefined;
+  /** Fills bytes for ids. */
+  readonly random?: ((bytes: Uint8Array) => void) | undefined;
+  /** How long deletions are kept; 90 days by default. */
+  readonly deletionRetentionMs?: number | undefined;
+  /** How long the audit is kept; a year by default. */
+  readonly auditRetentionMs?: number | undefined;
+  /** How long states that no longer stand are kept; a year by default. */
+  readonly historyRetentionMs?: number | undefined;
+  /** How long observed traffic is kept, 14 days by default; and how many sums of an organization, 10,000,000 by default. */
+  readonly flowRetentionMs?: number | undefined;
+  readonly flowsPerOrganization?: number | undefined;
+  /** How long the exact log is kept; 10 minutes by default. */
+  readonly logRetentionMs?: number | undefined;
+  /** Connections for who is asking (2), for reading (4), for statements that write by themselves (8) and for transactions (12), each opened when needed; one more carries hints. */
+  readonly callerConnections?: number | undefined;
+  readonly readConnections?: number | undefined;
+  readonly writeConnections?: number | undefined;
+  readonly transactionConnections?: number | undefined;
+  /** The other processes of this server. They learn of commits directly; other servers learn of them through the database. */
+  readonly workerPeers?: WorkerPeers | undefined;
+  /** What the processes of this server know together of the primary. */
+  readonly timeline?: SharedTimeline | undefined;
+  /** Receives warnings about background work: lost connections, failed hints. */
+  readonly onWarning?: ((message: string, cause: unknown) => void) | undefined;
+}
 
 const day = 86_400_000;
 /** The usage of rules is told of 30 days. */
@@ -100,7 +156,7 @@ function turnsOf(connections: number): Turns {
 }
 
 /** Migrates the database if need be and opens the store. Fails with `StoreError`: `unavailable` or `schema_too_new`. */
-export async function openStore(options: StoreOptions): Promise<Store> {
+export async function openStore(options: StoreOptions) {
   const clock = options.clock ?? Date.now;
   const random = options.random ?? ((bytes: Uint8Array) => void randomFillSync(bytes));
   const onWarning = options.onWarning ?? (() => {});
@@ -225,6 +281,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     history,
     policyTests: policyTestsIn(context, testedStates),
     trials,
+    /** Ends of trials and isolations by their time, of all organizations. */
     ends: endsIn(context, { trials, devices }),
     webhooks: webhooksIn(context),
     audit,
@@ -233,6 +290,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     log,
     models,
     leases: leasesIn(context),
+    /** All that is kept for a limited time, each by itself. */
     retention: [
       ...removalsByAge(context, {
         change_sets: historyMs,
@@ -256,31 +314,56 @@ export async function openStore(options: StoreOptions): Promise<Store> {
       { what: 'observed traffic', forget: () => flows.forget() },
     ],
 
+    /**
+     * Carries messages that the store does not read. They may be lost, and may arrive more than once. A message is a letter and text without spaces; the store's
+     * own hints use the letters c, d, m, o and s.
+     *
+     * @example
+     * broadcast.listen((message) => log.info(message));
+     * broadcast.send([`r${org}`]);
+     */
     broadcast: {
-      send: (messages) => hints.tell({ messages }),
-      listen: (listener) => hints.on(({ messages }) => messages.forEach((message) => listener(message))),
+      /** Delivers to the listeners of this process at once, and to those of all other processes soon. */
+      send: (messages: readonly string[]): void => hints.tell({ messages }),
+      /** Returns what ends it. */
+      listen: (listener: (message: string) => void): (() => void) =>
+        hints.on(({ messages }) => messages.forEach((message) => listener(message))),
     },
 
+    /**
+     * The lookups that a request needs first, for callers that come in thousands and can wait some milliseconds to be answered together, such as
+     * streams that reconnect. No answer is older than its question.
+     */
     batched: { users: users.batched, tokens: tokens.batched, sessions: sessions.batched, members: members.batched },
 
-    async ping() {
+    /** Resolves when the database answers; fails with `unavailable` otherwise. */
+    async ping(): Promise<void> {
       await reads.run(ping, []);
     },
 
-    async checkSchema() {
+    /** Resolves while the database has the schema of this program; fails with `schema_too_new` once a later program has migrated it. */
+    async checkSchema(): Promise<void> {
       const found = (await reads.run(readVersion, []))[0]?.version ?? 0;
       if (found > known) refuse({ code: 'schema_too_new', found, known });
     },
 
+    /**
+     * The secret behind TLS session tickets in the current period, and how long the period still lasts by the database's clock. The first server that
+     * asks in a period makes the secret, all others get the same. Secrets of other periods are deleted then.
+     */
     ticketSecret: ticketSecretIn(context, random),
 
-    async phaseObstacles(phase) {
+    /** What stored data goes beyond this phase's limits, one sentence each; empty when the phase may be used. */
+    async phaseObstacles(phase: Phase): Promise<readonly string[]> {
       return phaseObstacles(reads, phase);
     },
 
-    close() {
+    /** Finishes what is in flight, records the last uses of tokens, closes every connection. */
+    close(): Promise<void> {
       closing ??= close();
       return closing;
     },
   };
 }
+
+export type Store = Awaited<ReturnType<typeof openStore>>;

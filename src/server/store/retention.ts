@@ -1,7 +1,13 @@
 /** Owns what is removed by its age alone: by table, which rows are older than a border. What more than the age decides is with its table. */
-import type { Retention } from './contract/retention.ts';
 import { statement } from './postgres/sql.ts';
 import type { Context } from './write/context.ts';
+
+/** One kind of rows. */
+export interface Retention {
+  readonly what: string;
+  /** Removes what is no longer kept, or adds it up. Several servers may do it at once. */
+  forget(): Promise<void>;
+}
 
 /** Values: the border. */
 const conditions = {

@@ -6,14 +6,13 @@ import type { TestPostgres } from '../../../test/lib/postgres.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import { StoreError, type StoreProblem } from '../problems.ts';
-import { openStore } from './open.ts';
-import type { DeviceFields } from './contract/records.ts';
-import type { Entry } from './contract/change-log.ts';
-import { asServer, type Actor } from './contract/actor.ts';
-import type { NewDevice } from './contract/devices.ts';
-import type { NewGroup } from './contract/groups.ts';
-import type { Phase } from './contract/phase.ts';
-import type { Store, StoreOptions } from './contract/store.ts';
+import { openStore, type Store, type StoreOptions } from './open.ts';
+import type { DeviceFields } from './data/records.ts';
+import type { Entry } from './data/change-log.ts';
+import { asServer, type Actor } from './data/actor.ts';
+import type { NewDevice } from './data/devices.ts';
+import type { NewGroup } from './data/groups.ts';
+import type { Phase } from './data/phase.ts';
 
 export interface World {
   readonly url: string;

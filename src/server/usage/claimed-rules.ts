@@ -12,7 +12,7 @@ import { GroupsInEffect } from '../../organization/groups-in-effect.ts';
 import type { Organization } from '../../organization/organization.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import { WorkRefused } from '../scheduling/work-budget.ts';
-import type { DecidingRule } from '../store/contract/flows/flows.ts';
+import type { DecidingRule } from '../store/data/flows.ts';
 
 type Claims = Pick<FlowReport, 'rules' | 'groups'>;
 

@@ -1,7 +1,7 @@
 /** Owns which outbound traffic the far end refused, as its own agent reported it: nothing is to be learned from such connections (reference 4.23 (2)). */
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import type { Organization } from '../../organization/organization.ts';
-import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import type { StoredFlow } from '../store/data/flows.ts';
 import { farKey, mostHolders, type FarEnds } from './far-ends.ts';
 import { eachFlow, type ObservedFlowsOptions } from './observed-flows.ts';
 

@@ -4,8 +4,8 @@ import { deviceIdentity } from '../../policy/fleet/identity.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import type { OrganizationFleet } from '../../organization/fleet.ts';
 import type { OrganizationDevice } from '../../organization/organization.ts';
-import type { IdentityState } from '../store/contract/history.ts';
-import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import type { IdentityState } from '../store/data/history.ts';
+import type { StoredFlow } from '../store/data/flows.ts';
 
 /** An address that more devices list proves nothing about any of them. */
 export const mostHolders = 64;

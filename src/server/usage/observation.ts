@@ -18,7 +18,7 @@ import { overlay, type Organization } from '../../organization/organization.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import { textsThatFit } from '../explain/texts-that-fit.ts';
 import { explainFlows } from '../explain/flows.ts';
-import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import type { StoredFlow } from '../store/data/flows.ts';
 import {
   byPackets,
   coverageOf,

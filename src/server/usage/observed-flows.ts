@@ -2,8 +2,8 @@
 import { defaultAgentSettings } from '../../api/organization.ts';
 import type { DeviceId, OrganizationId } from '../../policy/ids.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
-import { readFlowCursor, type FlowCoverage, type FlowQuery, type StoredFlow } from '../store/contract/flows/flows.ts';
-import type { Store } from '../store/contract/store.ts';
+import { readFlowCursor, type FlowCoverage, type FlowQuery, type StoredFlow } from '../store/data/flows.ts';
+import type { Store } from '../store/open.ts';
 import { ObservedShare, observedTime, type ObservedDevice, type ObservedTraffic } from './observed-time.ts';
 
 export interface ObservedFlowsOptions {

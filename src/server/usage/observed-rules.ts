@@ -4,9 +4,9 @@
 import { defaultAgentSettings, type AgentSettings } from '../../api/organization.ts';
 import type { DeviceId, GroupId, OrganizationId } from '../../policy/ids.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
-import type { FlowCoverage } from '../store/contract/flows/flows.ts';
-import type { RuleCount } from '../store/contract/flows/rule-usage.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { FlowCoverage } from '../store/data/flows.ts';
+import type { RuleCount } from '../store/flows/rule-usage.ts';
+import type { Store } from '../store/open.ts';
 import { coverageByDevice, registeredAt } from './observed-flows.ts';
 import { ObservedShare, type ObservedDevice, type ObservedSpan } from './observed-time.ts';
 

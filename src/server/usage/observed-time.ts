@@ -1,7 +1,7 @@
 /** Owns the share of device-time that was observed: what agents reported, beside the time in which devices had the group. No effects. */
 import type { DeviceId } from '../../policy/ids.ts';
 import type { AgentSettings } from '../../api/organization.ts';
-import type { FlowCoverage } from '../store/contract/flows/flows.ts';
+import type { FlowCoverage } from '../store/data/flows.ts';
 
 /** A device that has the group, and since when it is registered, in milliseconds since the epoch. */
 export interface ObservedDevice {

@@ -5,7 +5,7 @@ import { hasPort } from '../../policy/flow/protocol.ts';
 import type { DeviceId } from '../../policy/ids.ts';
 import type { Direction, Peer, StoredProtocol, StoredRule } from '../../policy/rule.ts';
 import type { OrganizationDevice } from '../../organization/organization.ts';
-import type { StoredFlow } from '../store/contract/flows/flows.ts';
+import type { StoredFlow } from '../store/data/flows.ts';
 import { farKey, isProven, type FarAddress, type FarEnd, type FarEnds } from './far-ends.ts';
 
 /** Rules of a direction. With the far ends of each, a group stays within its limits of peers and ranges. */

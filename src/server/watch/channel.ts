@@ -1,6 +1,6 @@
 /** Owns one watched organization: its ring, its listings, its streams, and the rounds that serve them. */
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Head, Projection, Resumption } from '../store/contract/change-log.ts';
+import type { Head, Projection, Resumption } from '../store/data/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { next, SharedCursor, type StateRead, type View } from './cursor.ts';
 import { LiveStreams } from './live-streams.ts';

@@ -5,7 +5,7 @@
  */
 import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Entry } from '../store/contract/change-log.ts';
+import type { Entry } from '../store/data/change-log.ts';
 import { framesOf, maskOf, visible } from './frame.ts';
 
 /** One received document. `print` is a fingerprint of its type and its value's text. */

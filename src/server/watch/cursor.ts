@@ -6,7 +6,7 @@
 import type { WatchKind } from '../../api/kinds.ts';
 import type { WatchItem } from '../../api/watch.ts';
 import type { UserId } from '../../policy/ids.ts';
-import { isInGap, type Projection, type RevisionGap } from '../store/contract/change-log.ts';
+import { isInGap, type Projection, type RevisionGap } from '../store/data/change-log.ts';
 import { collect, type Batch, type Batches } from './batch.ts';
 import { maskOf, projectionOf, type Mask } from './frame.ts';
 import type { Ring } from './log/ring.ts';

@@ -3,7 +3,7 @@ import type { WatchKind } from '../../api/kinds.ts';
 import type { WatchItem } from '../../api/watch.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import { jsonWithoutDescriptions } from '../../policy/rule-identity/descriptions.ts';
-import type { Entry, Projection } from '../store/contract/change-log.ts';
+import type { Entry, Projection } from '../store/data/change-log.ts';
 
 /** One bit a projection, so that a set of them is a small number. */
 export type Mask = number;

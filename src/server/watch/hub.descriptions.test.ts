@@ -1,7 +1,7 @@
 /** Owns the hub's rule for descriptions of rules, on a model database: people get them, agents do not, and each of the two shares one buffer. */
 import { expect, test } from 'vitest';
 import { parseDeviceId } from '../../policy/ids.ts';
-import type { Entry } from '../store/contract/change-log.ts';
+import type { Entry } from '../store/data/change-log.ts';
 import { hubMaker } from './hub.fixture.ts';
 import { ModelDatabase } from './model.fixture.ts';
 

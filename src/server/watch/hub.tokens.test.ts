@@ -1,6 +1,6 @@
 /** Proves that a reader with tokens never continues in another history than its own (reference 4.3 (28)). */
 import { expect, test, vi } from 'vitest';
-import type { Resumption } from '../store/contract/change-log.ts';
+import type { Resumption } from '../store/data/change-log.ts';
 import { both, device, hubMaker, loopTurns } from './hub.fixture.ts';
 import { tokenOf } from './log/revision-tokens.ts';
 import { modelOrg } from './model.fixture.ts';

@@ -1,6 +1,6 @@
 /** Owns the streams of the process: which organizations are watched, what wakes them, and the clock that all streams share. */
 import type { DeviceId, OrganizationId, TokenId } from '../../policy/ids.ts';
-import type { Head, Heads, Hint } from '../store/contract/change-log.ts';
+import type { Head, Heads, Hint } from '../store/data/change-log.ts';
 import { Coalescer } from '../scheduling/coalescer.ts';
 import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../limits/stream-quota.ts';
 import { Channel } from './channel.ts';

@@ -1,7 +1,7 @@
 /** Owns a database in memory for tests of the hub: one organization, free writes, and reads with chosen delays and failures. */
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
-import type { EndedRight, Entry, EraStart, Heads, Hint, Resumption, StateQuery } from '../store/contract/change-log.ts';
+import type { EndedRight, Entry, EraStart, Heads, Hint, Resumption, StateQuery } from '../store/data/change-log.ts';
 import { emptyHint } from '../store/postgres/hint-text.ts';
 import { departed } from './frame.ts';
 import type { Source } from './source.ts';

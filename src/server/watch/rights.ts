@@ -3,7 +3,7 @@
  * acts on each ending once, for the streams that are open or about to open.
  */
 import type { OrganizationId, TokenId, UserId } from '../../policy/ids.ts';
-import type { EndedRight, Heads, Hint } from '../store/contract/change-log.ts';
+import type { EndedRight, Heads, Hint } from '../store/data/change-log.ts';
 import type { StreamEndReason, Holder } from './stream.ts';
 
 const memberKey = (org: OrganizationId, user: UserId): string => `${org} ${user}`;

@@ -1,6 +1,6 @@
 /** Owns the reading of an organization's state into its caches: one page at a time, each read once for all waiting streams. */
 import type { OrganizationId } from '../../policy/ids.ts';
-import { isInGap, type Projection } from '../store/contract/change-log.ts';
+import { isInGap, type Projection } from '../store/data/change-log.ts';
 import type { StateRead } from './cursor.ts';
 import { kindOf, maskOf, stateFramesOf } from './frame.ts';
 import type { SyncedHead } from './log/log-reader.ts';

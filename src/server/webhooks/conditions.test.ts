@@ -11,7 +11,7 @@ import {
 } from '../../policy/ids.ts';
 import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
-import type { TrialRecord, TrialState } from '../store/contract/change/trials.ts';
+import type { TrialRecord, TrialState } from '../store/data/trials.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
 import { conditionsOf, type ConditionInput } from './conditions.ts';
 import { retryAfter, webhookSettings } from './service.ts';

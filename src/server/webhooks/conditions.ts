@@ -1,13 +1,13 @@
 /** Owns the conditions that cause alerts. A source finds each condition, and it causes one alert for as long as it lasts. */
 import { createHash } from 'node:crypto';
 import type { AlertEvent } from '../../api/alerts/events.ts';
-import type { Condition } from '../store/contract/webhooks.ts';
+import type { Condition } from '../store/webhooks/webhook-row.ts';
 import type { EnforcementStatus } from '../convergence/contract.ts';
-import type { ExpiringRules } from '../store/contract/groups.ts';
-import type { EnrollmentKeyRecord } from '../store/contract/records.ts';
+import type { ExpiringRules } from '../store/data/groups.ts';
+import type { EnrollmentKeyRecord } from '../store/data/records.ts';
 import type { FailingTest } from '../../policy/policy-test/policy-test.ts';
-import type { TrialRecord, TrialState } from '../store/contract/change/trials.ts';
-import type { RefusalSurge } from '../store/contract/flows/flows.ts';
+import type { TrialRecord, TrialState } from '../store/data/trials.ts';
+import type { RefusalSurge } from '../store/data/flows.ts';
 import { isObject } from '../../policy/json.ts';
 import { failureInWords } from '../../policy/policy-test/words.ts';
 

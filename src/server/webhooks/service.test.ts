@@ -3,7 +3,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { parseOrganizationId, type OrganizationId } from '../../policy/ids.ts';
 import { DueWorkLoop } from '../scheduling/due-work.ts';
 import { processSlices } from '../scheduling/time-slices.ts';
-import type { LookShare } from '../store/contract/webhooks.ts';
+import type { LookShare } from '../store/webhooks/webhook-row.ts';
 import { startWebhooks, type WebhookServiceOptions } from './service.ts';
 
 function startLoop(): DueWorkLoop {

@@ -7,12 +7,11 @@ import type { Counter } from 'prom-client';
 import type { AlertEvent } from '../../api/alerts/events.ts';
 import type { Convergence } from '../convergence/contract.ts';
 import type { OrganizationId, WebhookId } from '../../policy/ids.ts';
-import type { Store } from '../store/contract/store.ts';
+import type { Store } from '../store/open.ts';
 import type { DueWork } from '../scheduling/due-work.ts';
 import { processorMs, type TimeSlices } from '../scheduling/time-slices.ts';
 import { WorkShares, type WorkBudget } from '../scheduling/work-budget.ts';
-import { failingIn } from '../store/contract/change/failing-tests.ts';
-import type { ClaimedDelivery, ClaimedLook, Condition } from '../store/contract/webhooks.ts';
+import type { ClaimedDelivery, ClaimedLook, Condition } from '../store/webhooks/webhook-row.ts';
 import { conditionsOf, ruleWarningMs, trialNewsMs } from './conditions.ts';
 import { FairPools, type Batch } from './fair-pools.ts';
 import type { WebhookHost } from '../limits/webhook-hosts.ts';
@@ -166,7 +165,7 @@ export function startWebhooks(options: WebhookServiceOptions): void {
         (after) => store.enrollmentKeys.list(org, { limit: page, after }),
         ({ id }) => id,
       ),
-      wantsTests ? failingIn(store.policyTests, org) : [],
+      wantsTests ? store.policyTests.failing(org) : [],
       wantsRules ? store.groups.expiring(org, { from: now, until: now + ruleWarningMs }) : [],
       wantsTrials ? store.trials.recent(org, now - trialNewsMs) : [],
       wantsSurges ? store.flows.surges(org) : [],

@@ -16,9 +16,9 @@ import {
 } from '../../../policy/ids.ts';
 import { groupReader, type Principal } from '../../identity/authenticate.ts';
 import { HttpError, problemTable, StoreError } from '../../problems.ts';
-import type { Subject, Visible, VisibleSubject } from '../../store/contract/access.ts';
-import type { GroupRecord } from '../../store/contract/records.ts';
-import type { Membership } from '../../store/contract/members.ts';
+import type { Subject, Visible, VisibleSubject } from '../../store/accounts/access.ts';
+import type { GroupRecord } from '../../store/data/records.ts';
+import type { Membership } from '../../store/data/members.ts';
 import type { Params, PathVariables, Subjects } from '../call.ts';
 import type { Lookups } from './lookups.ts';
 import { decideRights, type Role } from './rights.ts';

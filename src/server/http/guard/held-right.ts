@@ -1,8 +1,8 @@
 /** Owns the right behind a held answer: the wait ends when the right ends (reference 5 (15)). */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Principal } from '../../identity/authenticate.ts';
-import type { Hint } from '../../store/contract/change-log.ts';
-import type { Store } from '../../store/contract/store.ts';
+import type { Hint } from '../../store/data/change-log.ts';
+import type { Store } from '../../store/open.ts';
 import type { AdmittedRequest } from '../call.ts';
 import { HttpError } from '../../problems.ts';
 

@@ -2,12 +2,11 @@
 import type { DeviceId, GroupId, OrganizationId, UserId } from '../../../policy/ids.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import type { Authenticate, Caller, Presented } from '../../identity/authenticate.ts';
-import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
-import type { CallerLookups } from '../../store/contract/caller-lookups.ts';
-import type { GroupReader } from '../../store/contract/groups.ts';
-import type { Membership } from '../../store/contract/members.ts';
-import type { Subject, Visible } from '../../store/contract/access.ts';
-import type { Store } from '../../store/contract/store.ts';
+import type { DeviceRecord, GroupRecord } from '../../store/data/records.ts';
+import type { Store } from '../../store/open.ts';
+import type { GroupReader } from '../../store/data/groups.ts';
+import type { Membership } from '../../store/data/members.ts';
+import type { Subject, Visible } from '../../store/accounts/access.ts';
 
 interface View<Id> {
   readonly org: OrganizationId;
@@ -41,12 +40,12 @@ const each = <Key, Value>(
 
 export class Lookups {
   readonly store: Store;
-  readonly #members: CallerLookups['members'];
+  readonly #members: Store['batched']['members'];
   readonly #callers: CoalescedRead<CallerLookup, Caller>;
   readonly #groups: CoalescedRead<GroupView, Visible<GroupRecord>>;
   readonly #devices: CoalescedRead<View<DeviceId>, Visible<DeviceRecord>>;
 
-  constructor(store: Store, callers: CallerLookups, authenticate: Authenticate) {
+  constructor(store: Store, callers: Store['batched'], authenticate: Authenticate) {
     this.store = store;
     this.#members = callers.members;
     this.#groups = each(

@@ -5,7 +5,7 @@
 import { operations } from '../../../api/operations.ts';
 import { operationIds, type OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';
-import { rightRoles, type Right, type RightSubject, type WriteCredential } from '../../store/contract/actor.ts';
+import { rightRoles, type Right, type RightSubject, type WriteCredential } from '../../store/data/actor.ts';
 import type { PathVariables } from '../call.ts';
 import { rights, type Cell, type Role } from './rights.ts';
 

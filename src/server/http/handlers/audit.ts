@@ -1,5 +1,5 @@
 /** Owns the operation that reads the audit, newest first. */
-import type { AuditRecord } from '../../store/contract/records.ts';
+import type { AuditRecord } from '../../store/data/records.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import type { Call, Handler } from '../call.ts';
 import { answerList } from '../request/paging.ts';

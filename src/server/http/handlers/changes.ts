@@ -9,9 +9,9 @@ import type {
   NewChangeSet,
   RecordChange,
   WrittenChanges,
-} from '../../store/contract/change/change-sets.ts';
-import type { Actor } from '../../store/contract/actor.ts';
-import { refuseEverythingIn } from '../../store/contract/change/forbids-everything.ts';
+} from '../../store/data/change-sets.ts';
+import type { Actor } from '../../store/data/actor.ts';
+import { refuseEverythingIn } from '../../store/data/forbids-everything.ts';
 import { problemTable, refuseInvalid, StoreError } from '../../problems.ts';
 import { lengthsOf, record, type Call, type Handler, type RecordResult, type Services } from '../call.ts';
 import { rolesOf } from '../guard/write-right.ts';

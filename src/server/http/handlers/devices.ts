@@ -20,15 +20,15 @@ import { policiesOf } from '../../../organization/device-policies.ts';
 import { mint } from '../../identity/secret.ts';
 import { isolationEffect, type IsolationEffect } from '../../preview/isolation-warnings.ts';
 import { WorkRefused } from '../../scheduling/work-budget.ts';
-import type { Actor } from '../../store/contract/actor.ts';
+import type { Actor } from '../../store/data/actor.ts';
 import { HttpError, invalid, refuseInvalid, StoreError } from '../../problems.ts';
-import type { DeviceFields, DeviceRecord, Stored } from '../../store/contract/records.ts';
-import type { DevicePatch } from '../../store/contract/devices.ts';
+import type { DeviceFields, DeviceRecord, Stored } from '../../store/data/records.ts';
+import type { DevicePatch } from '../../store/data/devices.ts';
 import { lengthsOf, stored, type Call, type Handler, type OrganizationServices, type RecordResult } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { answerList } from '../request/paging.ts';
 import { aboutRevision, pastRevision } from './past.ts';
-import type { RevisionPage } from '../../store/contract/page.ts';
+import type { RevisionPage } from '../../store/data/page.ts';
 import { trialOf } from '../request/trial.ts';
 
 /** Every field that the body leaves out has the zero value of its type. */

@@ -14,7 +14,7 @@ import {
 import { programVersion } from '../../../node/version.ts';
 import { collectEvidence } from '../../evidence/evidence.ts';
 import { largestFile, TooMuchEvidence } from '../../evidence/file-room.ts';
-import type { EvidenceKeyRecord } from '../../store/contract/evidence/evidence.ts';
+import type { EvidenceKeyRecord } from '../../store/evidence/evidence.ts';
 import { record, type Handler } from '../call.ts';
 import { HttpError, invalid, problemTable } from '../../problems.ts';
 

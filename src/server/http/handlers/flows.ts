@@ -18,7 +18,7 @@ import {
   type FlowSum,
   type ReportedRules,
   type StoredFlow,
-} from '../../store/contract/flows/flows.ts';
+} from '../../store/data/flows.ts';
 import type { KnownClaims } from '../../usage/claimed-rules.ts';
 import { textsThatFit } from '../../explain/texts-that-fit.ts';
 import type { WorkBudget } from '../../scheduling/work-budget.ts';

@@ -4,8 +4,8 @@ import type { WrittenGroup } from '../../../api/group.ts';
 import { readGroupRecord } from '../../../policy/fleet/group-record.ts';
 import { parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
-import type { GroupRecord, Stored } from '../../store/contract/records.ts';
-import type { Store } from '../../store/contract/store.ts';
+import type { GroupRecord, Stored } from '../../store/data/records.ts';
+import type { Store } from '../../store/open.ts';
 import { withWarnings } from './guardrails.ts';
 
 const org = parseOrganizationId('00000000-0000-4000-8000-0000000000aa');

@@ -6,9 +6,9 @@ import { resolvePolicy } from '../../../policy/fleet/resolve.ts';
 import { voidRules } from '../../../policy/guardrail/void-rules.ts';
 import { parseGroupId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../../policy/rule.ts';
-import type { GroupOwner, SavedGroup } from '../../store/contract/groups.ts';
-import type { GroupRecord } from '../../store/contract/records.ts';
-import type { Store } from '../../store/contract/store.ts';
+import type { GroupOwner, SavedGroup } from '../../store/data/groups.ts';
+import type { GroupRecord } from '../../store/data/records.ts';
+import type { Store } from '../../store/open.ts';
 import { stored, type RecordResult } from '../call.ts';
 
 const policyOf = ({ id, group_name, inbound_rules = [], outbound_rules = [] }: GroupRecord): PolicyGroup => ({

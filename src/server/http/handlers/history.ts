@@ -1,10 +1,10 @@
 /** Owns the history operations (reference 4.8): they list the states of groups and devices, and restore one. */
 import { isKnownGroup } from '../../../api/known-fields.ts';
-import { refuseEverything } from '../../store/contract/change/forbids-everything.ts';
+import { refuseEverything } from '../../store/data/forbids-everything.ts';
 import { HttpError, invalid, problemTable, refuse } from '../../problems.ts';
-import type { GroupRecord, Stored } from '../../store/contract/records.ts';
-import type { State, StatePage } from '../../store/contract/history.ts';
-import type { Rows } from '../../store/contract/page.ts';
+import type { GroupRecord, Stored } from '../../store/data/records.ts';
+import type { State, StatePage } from '../../store/data/history.ts';
+import type { Rows } from '../../store/data/page.ts';
 import { groupReader } from '../../identity/authenticate.ts';
 import type { Call, Handler, ListResult } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';

@@ -3,7 +3,7 @@ import type { Invitation } from '../../../api/organization.ts';
 import { readEmail } from '../../../policy/names/email.ts';
 import { readUsername } from '../../../policy/names/username.ts';
 import type { RequestProblem } from '../../../api/codes.ts';
-import type { InvitationRecord } from '../../store/contract/change/invitations.ts';
+import type { InvitationRecord } from '../../store/accounts/invitations.ts';
 import { record, type Handler } from '../call.ts';
 import { invalid } from '../../problems.ts';
 import { answerList } from '../request/paging.ts';

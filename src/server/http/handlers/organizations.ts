@@ -3,7 +3,7 @@ import type { Member, RemovedMember } from '../../../api/organization.ts';
 import { pathFor } from '../../../api/paths.ts';
 import { parseUserId } from '../../../policy/ids.ts';
 import { HttpError, invalid, StoreError } from '../../problems.ts';
-import type { MemberRecord, OrganizationRecord } from '../../store/contract/records.ts';
+import type { MemberRecord, OrganizationRecord } from '../../store/data/records.ts';
 import { record, type Handler } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { answerList } from '../request/paging.ts';

@@ -4,8 +4,8 @@
  */
 import { mostUrgentFirst } from '../../../api/enforcement/in-force.ts';
 import { mostUrgent, sampleSeconds, type Overview } from '../../../api/enforcement/overview.ts';
-import type { PolicyTests } from '../../store/contract/change/policy-tests.ts';
-import { isTooCostly } from '../../store/contract/change/failing-tests.ts';
+import type { PolicyTests } from '../../store/policy-tests/policy-tests.ts';
+import { isTooCostly } from '../../problems.ts';
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { TestState } from '../../../policy/policy-test/policy-test.ts';
 import type { EnforcementStatus } from '../../convergence/contract.ts';

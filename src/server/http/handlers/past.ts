@@ -2,7 +2,7 @@
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Principal } from '../../identity/authenticate.ts';
 import { HttpError, invalid, problemTable, StoreError } from '../../problems.ts';
-import type { Store } from '../../store/contract/store.ts';
+import type { Store } from '../../store/open.ts';
 
 interface PastCall {
   readonly params: { readonly org_id: OrganizationId };

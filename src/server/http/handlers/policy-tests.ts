@@ -1,7 +1,7 @@
 /** Owns the operations on policy tests (reference 4.14): owners write them; members read them with their results. */
 import type { PolicyTestResult } from '../../../api/policy-tests/policy-test.ts';
 import { readPolicyTests } from '../../../policy/policy-test/read-tests.ts';
-import type { PolicyTestResults } from '../../store/contract/change/policy-tests.ts';
+import type { PolicyTestResults } from '../../store/policy-tests/policy-tests.ts';
 import type { Handler, ListResult } from '../call.ts';
 import { refuseInvalid } from '../../problems.ts';
 import { expectedRevision } from '../request/conditions.ts';

@@ -4,9 +4,9 @@ import { signInPaths, type SignedOut, type SignInMethods } from '../../../api/si
 import { SignInError } from '../../identity/relying-party.ts';
 import type { BrowserSignIn } from '../../identity/setup.ts';
 import { ticketSeconds } from '../../identity/ticket.ts';
-import type { AuditNote } from '../../store/contract/audit.ts';
+import type { AuditNote } from '../../store/data/audit.ts';
 import { HttpError, StoreError, problemTable } from '../../problems.ts';
-import type { Store } from '../../store/contract/store.ts';
+import type { Store } from '../../store/open.ts';
 import { subscriberOf } from '../../limits/subscriber.ts';
 import type { RequestLimits } from '../guard/request-limits.ts';
 import { addressOf } from '../request/address.ts';

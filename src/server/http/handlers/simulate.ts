@@ -8,9 +8,9 @@ import { parseDeviceId, parseGroupId, type DeviceId } from '../../../policy/ids.
 import type { Organization } from '../../../organization/organization.ts';
 import { placeholderId } from '../../preview/planned-change.ts';
 import { writeSimulation, type AffectedDevice } from '../../preview/simulation.ts';
-import { listProblems } from '../../store/contract/change/list-problems.ts';
+import { listProblems } from '../../store/data/list-problems.ts';
 import { HttpError, invalid, problemTable, refuseInvalid, StoreError } from '../../problems.ts';
-import type { DeviceRecord, GroupRecord } from '../../store/contract/records.ts';
+import type { DeviceRecord, GroupRecord } from '../../store/data/records.ts';
 import { lengthsOf, type Call, type Handler, type OrganizationServices } from '../call.ts';
 import { decideRights, type Role } from '../guard/rights.ts';
 import { expectedRevision } from '../request/conditions.ts';

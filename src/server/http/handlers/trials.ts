@@ -5,9 +5,8 @@ import { mayApplyByLabel } from '../../../policy/effective.ts';
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
 import type { EnforcementStatus, Survey } from '../../convergence/contract.ts';
 import { isTried } from '../../../policy/trial/trial.ts';
-import { failingIn } from '../../store/contract/change/failing-tests.ts';
-import type { TrialRecord } from '../../store/contract/change/trials.ts';
-import type { GroupRecord } from '../../store/contract/records.ts';
+import type { TrialRecord } from '../../store/data/trials.ts';
+import type { GroupRecord } from '../../store/data/records.ts';
 import { record, type Handler, type Services, type SharedServices } from '../call.ts';
 import { refuseInvalid } from '../../problems.ts';
 import { answerList } from '../request/paging.ts';
@@ -67,7 +66,7 @@ async function failingTests(
   org: OrganizationId,
   store: Services['store'],
 ): Promise<Pick<Trial, 'failing_tests' | 'more_failing_tests'>> {
-  const failing = (await failingIn(store.policyTests, org)).filter(({ until }) => until === undefined);
+  const failing = (await store.policyTests.failing(org)).filter(({ until }) => until === undefined);
   if (failing.length === 0) return {};
   return {
     failing_tests: failing.slice(0, mostTests).map(({ test, failure }) => ({ ...test, state: 'failing', failure })),

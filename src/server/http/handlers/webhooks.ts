@@ -2,7 +2,7 @@
 import { pathFor } from '../../../api/paths.ts';
 import { mintWebhookSecret } from '../../identity/secret.ts';
 import { reachOf } from '../../limits/webhook-hosts.ts';
-import type { DeliveryRecord, WebhookRecord } from '../../store/contract/webhooks.ts';
+import type { DeliveryRecord, WebhookRecord } from '../../store/webhooks/webhook-row.ts';
 import { record, type Handler, type Services } from '../call.ts';
 import { invalid } from '../../problems.ts';
 import { answerList } from '../request/paging.ts';

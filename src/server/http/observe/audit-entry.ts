@@ -4,7 +4,7 @@
  */
 import type { OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';
-import type { AuditNote } from '../../store/contract/audit.ts';
+import type { AuditNote } from '../../store/data/audit.ts';
 import { addressOf, type RequestOrigin } from '../request/address.ts';
 
 type RequestCredential = Pick<AuditNote['credential'], 'id'> & {

@@ -1,11 +1,11 @@
 /** Proves that the combined read of a token and a subject gives the same answer as the two separate reads. */
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId, type UserId } from '../../../policy/ids.ts';
 import { device, group, makeWorld, someDigest } from '../store.fixture.ts';
-import type { Access, Subject, Visible } from '../contract/access.ts';
-import type { Credential, DeviceRecord, GroupRecord } from '../contract/records.ts';
+import type { Access, Subject, Visible } from './access.ts';
+import type { Credential, DeviceRecord, GroupRecord } from '../data/records.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

@@ -1,11 +1,31 @@
 /** Owns the guard's read of a device or a group: the record and the reader's membership in its organization, in one statement. */
-import { parseUserId } from '../../../policy/ids.ts';
+import { parseUserId, type OrganizationId, type UserId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
 import type { Context } from '../write/context.ts';
 import { stored } from '../write/stored.ts';
-import type { DeviceRecord, GroupRecord, MemberRole } from '../contract/records.ts';
+import type { DeviceRecord, GroupRecord, MemberRole, Stored } from '../data/records.ts';
 import { isVisible, roleOf } from '../schema/fragments.ts';
 import { statement, type Statement } from '../postgres/sql.ts';
-import type { Access, Subject, Visible, VisibleSubject } from '../contract/access.ts';
+import type { GroupReader } from '../data/groups.ts';
+import type { Membership } from '../data/members.ts';
+
+/** A thing in an organization, and the reader's place there. */
+export interface Visible<T> {
+  /** Undefined when the organization does not exist. */
+  readonly membership: Membership | undefined;
+  /** Undefined when it does not exist or the reader may not see it. `user_id`: the device's user, or the group's owner if it has one. */
+  readonly thing: { readonly user_id: UserId | undefined; readonly stored: Stored<T> } | undefined;
+}
+
+/** What a path names in an organization. */
+export type Subject =
+  | { readonly kind: 'group'; readonly org: OrganizationId; readonly id: GroupId }
+  | { readonly kind: 'device'; readonly org: OrganizationId; readonly id: DeviceId };
+
+/** What somebody sees of a subject, by its kind. */
+export interface VisibleSubject {
+  readonly group?: Visible<GroupRecord>;
+  readonly device?: Visible<DeviceRecord>;
+}
 
 export interface VisibleRow {
   /** Whether the organization exists. */
@@ -69,15 +89,22 @@ function visible<T>(row: VisibleRow | undefined): Visible<T> {
 export const visibleSubject = (kind: Subject['kind'], row: VisibleRow): VisibleSubject =>
   kind === 'group' ? { group: visible<GroupRecord>(row) } : { device: visible<DeviceRecord>(row) };
 
-export function accessIn({ callers }: Context): Access {
+/** What `members.of` and a `get` would say, in one read. */
+export function accessIn({ callers }: Context) {
   return {
-    async device(org, user, id) {
+    async device(org: OrganizationId, user: UserId, id: DeviceId): Promise<Visible<DeviceRecord>> {
       const [row] = await callers.run(readDevice, [org, user, id, null]);
       return visible<DeviceRecord>(row);
     },
-    async group(org, { user, reader }, id) {
+    async group(
+      org: OrganizationId,
+      { user, reader }: { readonly user: UserId; readonly reader: GroupReader },
+      id: GroupId,
+    ): Promise<Visible<GroupRecord>> {
       const [row] = await callers.run(readGroup, [org, user, id, reader ?? null]);
       return visible<GroupRecord>(row);
     },
   };
 }
+
+export type Access = ReturnType<typeof accessIn>;

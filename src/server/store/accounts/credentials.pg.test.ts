@@ -1,10 +1,10 @@
 /** Proves the store's promises for users, tokens and enrollment keys. */
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseEnrollmentKeyId, parseGroupId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
 import { device, group, makeWorld, openTestStore, problemOf, query, someDigest } from '../store.fixture.ts';
-import type { Hint } from '../contract/change-log.ts';
+import type { Hint } from '../data/change-log.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

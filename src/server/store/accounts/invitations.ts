@@ -1,15 +1,48 @@
 /** Owns invitations in the store: they expire, end with the ownership of their inviter, and are used once. */
-import { parseInvitationId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
-import { rightRoles, type Actor } from '../contract/actor.ts';
-import type { AuditNote } from '../contract/audit.ts';
-import type { InvitationRecord, Invitations } from '../contract/change/invitations.ts';
+import {
+  parseInvitationId,
+  parseOrganizationId,
+  parseUserId,
+  type OrganizationId,
+  type InvitationId,
+  type UserId,
+} from '../../../policy/ids.ts';
+import { rightRoles, type Actor } from '../data/actor.ts';
+import type { AuditNote } from '../data/audit.ts';
 import { refuse, StoreError } from '../../problems.ts';
-import type { MemberRole } from '../contract/records.ts';
+import type { MemberRole, Timestamp } from '../data/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
 import { admitMember, shownMember } from './members.ts';
+import type { Page } from '../data/page.ts';
+
+export interface InvitationRecord {
+  readonly id: InvitationId;
+  readonly organization_id: OrganizationId;
+  readonly issuer: string;
+  /** In the form of `readEmail`; this or `username`. */
+  readonly email?: string;
+  readonly username?: string;
+  readonly role: MemberRole;
+  readonly invited_by: UserId;
+  readonly created_at: Timestamp;
+  readonly expires_at: Timestamp;
+}
+
+export type NewInvitation = Pick<InvitationRecord, 'issuer' | 'email' | 'username' | 'role'> & {
+  readonly expires_at: Date;
+};
+
+/** What an identity provider says about a person, as far as an invitation may name it. */
+export interface ProvenIdentity {
+  readonly issuer: string;
+  /** Verified by the provider, in the form of `readEmail`. */
+  readonly email?: string | undefined;
+  /** The name at the provider exactly as it wrote it, not the username here. */
+  readonly name?: string | undefined;
+}
 
 interface InvitationRow {
   readonly id: string;
@@ -89,7 +122,7 @@ const inviterOf = ({ invited_by }: InvitationRow, audit: AuditNote): Actor => {
   return { user_id, right, audit: { ...audit, operation: 'addMember', fields: ['invitation'] } };
 };
 
-export function invitationsIn(context: Context): Invitations {
+export function invitationsIn(context: Context) {
   const { reads, writes } = context;
 
   /** Leaves out an invitation that has ended since it was read, or that no longer admits anyone. */
@@ -118,7 +151,12 @@ export function invitationsIn(context: Context): Invitations {
   };
 
   return {
-    async invite(org, by, { issuer, email, username, role, expires_at }) {
+    /** The invitation of the same person in the same organization is replaced. */
+    async invite(
+      org: OrganizationId,
+      by: Actor,
+      { issuer, email, username, role, expires_at }: NewInvitation,
+    ): Promise<InvitationRecord> {
       return inOrganization(
         context,
         org,
@@ -138,11 +176,12 @@ export function invitationsIn(context: Context): Invitations {
       );
     },
 
-    async list(org, query) {
+    /** Without those that have expired. */
+    async list(org: OrganizationId, query?: Page): Promise<readonly InvitationRecord[]> {
       return (await reads.run(listInvitations, [org, now(context), ...pageValues(query)])).map((row) => record(row));
     },
 
-    async revoke(org, by, id) {
+    async revoke(org: OrganizationId, by: Actor, id: InvitationId): Promise<InvitationRecord> {
       return inOrganization(
         context,
         org,
@@ -155,7 +194,11 @@ export function invitationsIn(context: Context): Invitations {
       );
     },
 
-    async accept({ issuer, email, name }, user, audit) {
+    /**
+     * Makes the user a member wherever an invitation names this identity, and ends that invitation in the same transaction. There the invitation
+     * must still exist and the inviter must still be an owner. An invitation that cannot be accepted is left out, and nothing fails.
+     */
+    async accept({ issuer, email, name }: ProvenIdentity, user: UserId, audit: AuditNote): Promise<void> {
       if (email === undefined && name === undefined) return;
       const rows = await reads.run(invitationsFor, [issuer, email ?? null, name ?? null, now(context)]);
       for (const row of rows) await acceptOne(row, user, audit);

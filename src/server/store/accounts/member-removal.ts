@@ -8,8 +8,8 @@ import {
   type TokenId,
   type UserId,
 } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
-import type { RemoveMember } from '../contract/members.ts';
+import type { Actor } from '../data/actor.ts';
+import type { RemoveMember } from '../data/members.ts';
 import { devicesOfUser, revokeMemberDeviceTokens } from '../devices/statements.ts';
 import { refuseIsolated } from '../devices/isolated.ts';
 import { handOverDevices } from '../devices/hand-over.ts';

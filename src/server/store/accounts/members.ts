@@ -1,5 +1,5 @@
 /** Owns members in the store: who belongs to an organization, and in which role. */
-import { parseUserId, type UserId } from '../../../policy/ids.ts';
+import { parseUserId, type UserId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../../problems.ts';
 import { roleOf } from '../schema/fragments.ts';
@@ -8,12 +8,13 @@ import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
-import type { MemberRecord, MemberRole } from '../contract/records.ts';
+import type { MemberRecord, MemberRole } from '../data/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
-import type { Members } from '../contract/members.ts';
-import type { Batched } from '../contract/caller-lookups.ts';
 import { removeMember } from './member-removal.ts';
 import { accept, endOwnership, makeOwner } from './owners.ts';
+import type { Page } from '../data/page.ts';
+import type { Actor } from '../data/actor.ts';
+import type { Membership, RemoveMember, RemovedMember } from '../data/members.ts';
 
 interface MemberRow {
   readonly user_id: string;
@@ -119,7 +120,7 @@ interface Pair {
   readonly user: string;
 }
 
-export function membersIn(context: Context): Members & Batched<Members, 'of'> {
+export function membersIn(context: Context) {
   const { callers, reads, hints } = context;
   const places = new Coalescer<Pair, MembershipRow | undefined>({
     async read(pairs) {
@@ -130,26 +131,33 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
     nameOf: ({ org, user }) => `${org} ${user}`,
   });
   const ofBy =
-    (ask: CoalescedRead<Pair, MembershipRow | undefined>): Members['of'] =>
-    async (org, user) => {
+    (ask: CoalescedRead<Pair, MembershipRow | undefined>) =>
+    async (org: OrganizationId, user: UserId): Promise<Membership | undefined> => {
       const row = await ask.get({ org, user });
       return row === undefined ? undefined : { role: row.role ?? undefined };
     };
   return {
+    /** Undefined when the organization does not exist. */
     of: ofBy(places.immediate),
     batched: { of: ofBy(places.batched) },
 
-    get: (org, user) => getMember(reads, org, user),
+    get: (org: OrganizationId, user: UserId): Promise<MemberRecord> => getMember(reads, org, user),
 
-    async list(org, query) {
+    async list(org: OrganizationId, query?: Page): Promise<readonly MemberRecord[]> {
       return (await reads.run(listMembers, [org, ...pageValues(query)])).map((row) => record(row));
     },
 
-    async add(org, by, user) {
+    /** By id or by name. `already_member` when it is one, `not_found` when there is no such user. */
+    async add(
+      org: OrganizationId,
+      by: Actor,
+      user: { readonly user_id: UserId } | { readonly username: string },
+    ): Promise<MemberRecord> {
       return inOrganization(context, org, by, (locked) => admitMember(context, locked, user, 'member'), shownMember);
     },
 
-    async setRole(org, by, user, role) {
+    /** An owner who is made one has to accept. `last_owner` when the organization would have none who has. */
+    async setRole(org: OrganizationId, by: Actor, user: UserId, role: MemberRole): Promise<MemberRecord> {
       const { after: member } = await inOrganization(
         context,
         org,
@@ -170,7 +178,8 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
       return member;
     },
 
-    async accept(org, by, user) {
+    /** From then on the owner counts. `not_an_owner`; `limit_reached` where the user owns as many organizations as it may. */
+    async accept(org: OrganizationId, by: Actor, user: UserId): Promise<MemberRecord> {
       const { after: member } = await inOrganization(
         context,
         org,
@@ -193,7 +202,12 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
       return member;
     },
 
-    async remove(org, by, user, options = {}) {
+    /**
+     * Deletes the member's devices (their tokens too), groups and enrollment keys in this organization, with events and audit entries, in one
+     * transaction. `last_owner` when the organization would have none who has accepted; `would_open` when a device that is kept would fall back to the default
+     * group.
+     */
+    async remove(org: OrganizationId, by: Actor, user: UserId, options: RemoveMember = {}): Promise<RemovedMember> {
       await context.models.warm(org);
       const { tokens, ...removed } = await inOrganization(
         context,
@@ -212,3 +226,5 @@ export function membersIn(context: Context): Members & Batched<Members, 'of'> {
     },
   };
 }
+
+export type Members = ReturnType<typeof membersIn>;

@@ -1,10 +1,10 @@
 /** Proves the store's promises for organizations and their members. */
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseGroupId, parseUserId } from '../../../policy/ids.ts';
 import { brief, device, group, join, logOf, makeWorld, problemOf, someDigest } from '../store.fixture.ts';
-import type { Hint } from '../contract/change-log.ts';
+import type { Hint } from '../data/change-log.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

@@ -19,9 +19,17 @@ import { lockNextOwner } from '../write/user-lock.ts';
 import { inOrganization, outsideOrganizations, type Locked } from '../write/transaction.ts';
 import { revokeOrganizationDeviceTokens } from '../devices/statements.ts';
 import { makeDefaultGroup } from '../groups/default-group.ts';
-import type { OrganizationRecord } from '../contract/records.ts';
+import type { OrganizationRecord } from '../data/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
-import type { Organizations } from '../contract/organizations.ts';
+import type { Authority, Actor } from '../data/actor.ts';
+import type { Page, Expected } from '../data/page.ts';
+
+export interface OrganizationPatch {
+  readonly name?: string | undefined;
+  readonly description?: string | undefined;
+  readonly observe?: AgentSettings['observe'] | undefined;
+  readonly refuse_with?: AgentSettings['refuse_with'] | undefined;
+}
 
 type AgentSettings = Pick<OrganizationRecord, 'observe' | 'refuse_with'>;
 
@@ -151,7 +159,7 @@ export async function deleteOrganization({
   return { gone, tokens: ended.map(({ token_id }) => parseTokenId(token_id)) };
 }
 
-export function organizationsIn(context: Context): Organizations {
+export function organizationsIn(context: Context) {
   const { reads, hints } = context;
   const settings = new Coalescer<OrganizationId, AgentSettings | undefined>({
     read: async (orgs) => {
@@ -161,7 +169,12 @@ export function organizationsIn(context: Context): Organizations {
     },
   });
   return {
-    async create(owner, organization, by) {
+    /** Makes the organization, its owner's membership and its default group in one transaction. */
+    async create(
+      owner: UserId,
+      organization: { readonly name: string; readonly description: string },
+      by: Authority,
+    ): Promise<OrganizationRecord> {
       const make = (tx: Runner) => makeOrganization(context, tx, { owner, ...organization });
       return outsideOrganizations(context, by, make, (made) => ({
         subject_id: made.id,
@@ -172,21 +185,33 @@ export function organizationsIn(context: Context): Organizations {
       }));
     },
 
-    async list(query) {
+    /** Those that `member` belongs to. */
+    async list(query: Page & { readonly member: UserId }): Promise<readonly OrganizationRecord[]> {
       return (await reads.run(listOrganizations, [query.member, ...pageValues(query)])).map((row) => record(row));
     },
 
-    async ids(query) {
+    /** All of them, by id: for the server itself. */
+    async ids(query: {
+      readonly after?: OrganizationId | undefined;
+      readonly limit: number;
+    }): Promise<readonly OrganizationId[]> {
       return (await reads.run(listIds, [...pageValues(query)])).map(({ id }) => parseOrganizationId(id));
     },
 
-    async get(org) {
+    async get(org: OrganizationId): Promise<OrganizationRecord> {
       return getOrganization(reads, org);
     },
 
-    settings: (org) => settings.batched.get(org),
+    /** What agents follow; undefined where there is no such organization. Questions that come together are one read. */
+    settings: (org: OrganizationId): Promise<AgentSettings | undefined> => settings.batched.get(org),
 
-    async update(org, by, patch, options = {}) {
+    /** Takes a revision, which no stream shows. */
+    async update(
+      org: OrganizationId,
+      by: Actor,
+      patch: OrganizationPatch,
+      options: Expected = {},
+    ): Promise<OrganizationRecord> {
       const { after: updated } = await inOrganization(
         context,
         org,
@@ -210,7 +235,8 @@ export function organizationsIn(context: Context): Organizations {
       return updated;
     },
 
-    async delete(org, by, options = {}) {
+    /** Everything in it goes, tokens of its devices included, without events: open streams see the organization gone. */
+    async delete(org: OrganizationId, by: Actor, options: Expected = {}): Promise<OrganizationRecord> {
       const { gone, tokens } = await inOrganization(
         context,
         org,
@@ -227,3 +253,5 @@ export function organizationsIn(context: Context): Organizations {
     },
   };
 }
+
+export type Organizations = ReturnType<typeof organizationsIn>;

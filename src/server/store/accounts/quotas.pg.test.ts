@@ -1,8 +1,8 @@
 /** Proves the quotas (reference 8 (9)): they are exact, for concurrent requests and for every way to create a record. */
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
-import type { CountedQuota } from '../contract/quotas.ts';
+import type { CountedQuota } from '../data/quotas.ts';
 import {
   device,
   group,

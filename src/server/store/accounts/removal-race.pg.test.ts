@@ -1,5 +1,5 @@
 /** Proves that a removed user keeps nothing that was created at the same moment: no valid token, no organization, no membership. */
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';

@@ -1,5 +1,5 @@
 /** Owns browser sessions in the store: the digests of their secrets, their users, and when they end. */
-import { parseTokenId, parseUserId, type TokenId } from '../../../policy/ids.ts';
+import { parseTokenId, parseUserId, type TokenId, type UserId } from '../../../policy/ids.ts';
 import { refuse } from '../../problems.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
@@ -7,8 +7,8 @@ import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import { drainWrites } from './drain-writes.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
-import type { Sessions } from '../contract/sessions.ts';
-import type { Batched } from '../contract/caller-lookups.ts';
+import type { Digest } from '../data/tokens.ts';
+import type { SessionProvider, SessionRecord } from '../data/records.ts';
 
 interface SessionRow {
   readonly id: string;
@@ -70,10 +70,7 @@ const takeTicket = statement<{ taken: boolean }>(
 /** A request must not cost a write: being seen is written down this seldom, or four times within an idle time that is shorter. */
 const seenEveryMs = 60_000;
 
-export function sessionsIn(
-  context: Context,
-  onWarning: (message: string, cause: unknown) => void,
-): Sessions & Batched<Sessions, 'authenticate'> {
+export function sessionsIn(context: Context, onWarning: (message: string, cause: unknown) => void) {
   const { callers, reads, writes, hints, clock } = context;
   const tellEnded = (rows: readonly { readonly id: string }[]): void =>
     hints.tell({ credentials: rows.map(({ id }): TokenId => parseTokenId(id)) });
@@ -84,11 +81,8 @@ export function sessionsIn(
     },
   });
   const authenticateBy =
-    (
-      ask: CoalescedRead<string, SessionRow | undefined>,
-      { isUse }: { readonly isUse: boolean },
-    ): Sessions['authenticate'] =>
-    async (digest, idleMs) => {
+    (ask: CoalescedRead<string, SessionRow | undefined>, { isUse }: { readonly isUse: boolean }) =>
+    async (digest: Digest, idleMs: number): Promise<SessionRecord | undefined> => {
       const row = await ask.get(Buffer.from(digest).toString('hex'));
       if (row === undefined) return undefined;
       const idle = clock() - Date.parse(row.seen_at);
@@ -103,7 +97,21 @@ export function sessionsIn(
       return { ...session, id: parseTokenId(row.id), user_id: parseUserId(row.user_id), provider };
     };
   return {
-    async begin(user, { digest, provider, sealed, expires_at }) {
+    /** `not_found` for a user who is no longer there. */
+    async begin(
+      user: UserId,
+      {
+        digest,
+        provider,
+        sealed,
+        expires_at,
+      }: {
+        readonly digest: Digest;
+        readonly provider: SessionProvider;
+        readonly sealed?: Uint8Array | undefined;
+        readonly expires_at: Date;
+      },
+    ): Promise<TokenId> {
       const id = context.newId();
       const values = [id, Buffer.from(digest), user, sealed === undefined ? null : Buffer.from(sealed)];
       const times = [now(context), expires_at.toISOString()];
@@ -111,40 +119,51 @@ export function sessionsIn(
       return made.length === 0 ? refuse({ code: 'not_found', what: 'user' }) : parseTokenId(id);
     },
 
+    /** The session of this digest; undefined when unknown, ended, expired, or not seen for longer than `idleMs`. That it was seen is recorded lazily. */
     authenticate: authenticateBy(found.immediate, { isUse: true }),
     // A stream that opens anew is no use by a person: it would keep an idle session for ever.
     batched: { authenticate: authenticateBy(found.batched, { isUse: false }) },
 
-    async takeCheck({ id, checked_at }) {
+    /**
+     * Takes the turn to ask the provider: gives what was sealed to one caller of all servers, undefined to the others and where nothing
+     * was sealed.
+     */
+    async takeCheck({ id, checked_at }: Pick<SessionRecord, 'id' | 'checked_at'>): Promise<Uint8Array | undefined> {
       const [row] = await writes.run(takeCheck, [id, checked_at, now(context)]);
       return row?.sealed ?? undefined;
     },
 
-    async reseal(id, sealed) {
+    async reseal(id: TokenId, sealed: Uint8Array): Promise<void> {
       await writes.run(reseal, [id, Buffer.from(sealed)]);
     },
 
-    async sealed(id) {
+    /** What was sealed; undefined when nothing was or the session has ended. */
+    async sealed(id: TokenId): Promise<Uint8Array | undefined> {
       return (await reads.run(getSealed, [id]))[0]?.sealed ?? undefined;
     },
 
-    async end(id) {
+    /** Hints end the open streams of the session. When this resolves, no write with the session can still commit. */
+    async end(id: TokenId): Promise<void> {
       const gone = await writes.run(endSession, [id]);
       tellEnded(gone);
       for (const { user_id } of gone) await drainWrites(context, user_id);
     },
 
-    async endAllOf(user) {
+    async endAllOf(user: UserId): Promise<void> {
       tellEnded(await writes.run(endUserSessions, [user]));
       await drainWrites(context, user);
     },
 
-    async endAllBut({ issuer, client_id }) {
+    /** Ends the sessions of every other provider and client. */
+    async endAllBut({ issuer, client_id }: SessionProvider): Promise<void> {
       tellEnded(await writes.run(endOtherSessions, [issuer, client_id]));
     },
 
-    async takeTicket(digest, until) {
+    /** Takes the ticket of a sign-in, by its digest: true for one caller of all servers, false for every later one. It is kept until then. */
+    async takeTicket(digest: Digest, until: Date): Promise<boolean> {
       return (await writes.run(takeTicket, [Buffer.from(digest), until.toISOString()])).length > 0;
     },
   };
 }
+
+export type Sessions = ReturnType<typeof sessionsIn>;

@@ -1,7 +1,11 @@
 /** Owns the secret behind TLS session tickets: one per period, shared by all servers of the database, and deleted after the period. */
-import type { Store } from '../contract/store.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
+
+interface TicketSecret {
+  readonly secret: Buffer;
+  readonly endsInMs: number;
+}
 
 /** Values: seconds of a period, a fresh secret. The database's clock counts, so that the clocks of servers may differ. */
 const takeTicketSecret = statement<{ secret: Buffer; ends_in_ms: number }>(
@@ -14,8 +18,8 @@ const takeTicketSecret = statement<{ secret: Buffer; ends_in_ms: number }>(
 );
 
 export const ticketSecretIn =
-  ({ writes }: Pick<Context, 'writes'>, random: (bytes: Uint8Array) => void): Store['ticketSecret'] =>
-  async (periodMs) => {
+  ({ writes }: Pick<Context, 'writes'>, random: (bytes: Uint8Array) => void) =>
+  async (periodMs: number): Promise<TicketSecret> => {
     const fresh = Buffer.alloc(32);
     random(fresh);
     const [row] = await writes.run(takeTicketSecret, [periodMs / 1_000, fresh]);

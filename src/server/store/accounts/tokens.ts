@@ -1,5 +1,14 @@
 /** Owns tokens in the store: the digests of their secrets, their users or devices, and when they were last used. */
-import { parseDeviceId, parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
+import {
+  parseDeviceId,
+  parseOrganizationId,
+  parseTokenId,
+  parseUserId,
+  type UserId,
+  type OrganizationId,
+  type DeviceId,
+  type TokenId,
+} from '../../../policy/ids.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
 import { lockUser } from '../write/user-lock.ts';
 import { outsideOrganizations } from '../write/transaction.ts';
@@ -9,13 +18,13 @@ import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
-import type { Credential, TokenRecord, TokenScope } from '../contract/records.ts';
+import type { Credential, TokenRecord, TokenScope } from '../data/records.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 import { pageValues, statement, type Statement } from '../postgres/sql.ts';
-import type { Subject } from '../contract/access.ts';
-import { subjectQuery, visibleSubject, type VisibleRow } from './access.ts';
-import type { Digest, NewToken, Tokens } from '../contract/tokens.ts';
-import type { Batched } from '../contract/caller-lookups.ts';
+import { type Subject, type VisibleSubject, subjectQuery, visibleSubject, type VisibleRow } from './access.ts';
+import type { Digest, NewToken } from '../data/tokens.ts';
+import type { Authority } from '../data/actor.ts';
+import type { Page } from '../data/page.ts';
 
 interface TokenRow {
   readonly id: string;
@@ -223,7 +232,7 @@ const auditSubject = ({ id, name }: TokenRecord): AuditSubject => ({ subject_id:
 /** The secret is no part of a record. When a token was last used is not written by people. */
 const shown = ({ last_used_at: _used, ...token }: TokenRecord): object => token;
 
-export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Tokens, 'authenticate' | 'authenticateFor'> {
+export function tokensIn(context: Context, uses: UseLog) {
   const { callers, reads, writes, hints } = context;
   /** Resolves when nothing can be written by the token any more. */
   const ended = async (token: TokenRecord): Promise<TokenRecord> => {
@@ -245,8 +254,8 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
     return read();
   };
   const authenticateBy =
-    (ask: CoalescedRead<string, AuthenticatedRow | undefined>): Tokens['authenticate'] =>
-    async (digest) => {
+    (ask: CoalescedRead<string, AuthenticatedRow | undefined>) =>
+    async (digest: Digest): Promise<Credential | undefined> => {
       const hex = hexOf(digest);
       const row = await reading(hex, () => ask.get(hex));
       if (row === undefined) return undefined;
@@ -270,8 +279,11 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
     });
   const forEach = { device: foundFor('device'), group: foundFor('group') };
   const authenticateForBy =
-    (timing: 'batched' | 'immediate'): Tokens['authenticateFor'] =>
-    async (digest, { kind, org, id }) => {
+    (timing: 'batched' | 'immediate') =>
+    async (
+      digest: Digest,
+      { kind, org, id }: Subject,
+    ): Promise<{ credential: Credential; visible: VisibleSubject } | undefined> => {
       const hex = hexOf(digest);
       const row = await reading(hex, () => forEach[kind][timing].get({ hex, org, id }));
       if (row === undefined) return undefined;
@@ -279,11 +291,13 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
       return { credential: credential(row, hex), visible: visibleSubject(kind, row) };
     };
   return {
+    /** Who this digest belongs to; undefined when unknown, revoked or expired. Its use is recorded lazily. */
     authenticate: authenticateBy(found.immediate),
+    /** The same, with what `access` would say to it of the subject, in one read. */
     authenticateFor: authenticateForBy('immediate'),
     batched: { authenticate: authenticateBy(found.batched), authenticateFor: authenticateForBy('batched') },
 
-    async issue(user, token, by) {
+    async issue(user: UserId, token: NewToken, by: Authority): Promise<TokenRecord> {
       const make = async (tx: Runner) => {
         await lockUser(tx, user);
         await checkCount(tx, context, user);
@@ -293,37 +307,55 @@ export function tokensIn(context: Context, uses: UseLog): Tokens & Batched<Token
       return outsideOrganizations(context, by, make, (made) => ({ ...auditSubject(made), after: shown(made) }));
     },
 
-    async issueForDevice(org, device, token) {
+    /** A further token for a device (the first comes with its creation). */
+    async issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord> {
       const [row] = await writes.run(insertDeviceToken, [...newTokenValues(context, device, token), org]);
       return row === undefined ? refuse({ code: 'not_found', what: 'device' }) : record(row);
     },
 
-    async list(user, query) {
+    /** The user's own tokens and those of its devices, or only one of these kinds. */
+    async list(
+      user: UserId,
+      query?: Page & { readonly kind?: TokenRecord['kind'] | undefined },
+    ): Promise<readonly TokenRecord[]> {
       const ofDevices = query?.kind === undefined ? null : query.kind === 'device';
       return (await reads.run(listTokens, [user, ...pageValues(query), ofDevices])).map((row) => record(row));
     },
 
-    async get(id) {
+    async get(id: TokenId): Promise<TokenRecord> {
       return existing((await reads.run(getToken, [id]))[0]);
     },
 
-    async rotate(id, digest, by) {
+    /** Gives the token another secret; the old one stops at once: when this resolves, nothing is written by it any more. */
+    async rotate(id: TokenId, digest: Digest, by: Authority): Promise<TokenRecord> {
       const rotate = async (runner: Runner) => existing((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
       return ended(await outsideOrganizations(context, by, rotate, auditSubject));
     },
 
-    async askRenewal(id, by) {
+    /** Notes that the device is to renew the token by itself. The secret stays until then. `not_found` where it is a user's. */
+    async askRenewal(
+      id: TokenId,
+      by: Authority,
+    ): Promise<{ readonly token: TokenRecord; readonly organization: OrganizationId }> {
       const ask = async (runner: Runner) =>
         (await runner.run(askRenewal, [id]))[0] ?? refuse({ code: 'not_found', what: 'token' });
       const row = await outsideOrganizations(context, by, ask, (asked) => auditSubject(record(asked)));
       return { token: record(row), organization: parseOrganizationId(row.org_id ?? '') };
     },
 
-    async offerSecret({ token_id, digest }, next) {
+    /**
+     * A device with this credential has made another secret, with this digest. Whoever shows that secret first makes it the token's, and ends the one
+     * before. A later offer replaces it.
+     */
+    async offerSecret(
+      { token_id, digest }: Pick<Extract<Credential, { kind: 'device' }>, 'token_id' | 'digest'>,
+      next: Digest,
+    ): Promise<void> {
       await writes.run(offerSecret, [token_id, digest, Buffer.from(next)]);
     },
 
-    async revoke(id, by) {
+    /** Hints end the open streams of the token. When this resolves, no write with the token can still commit. */
+    async revoke(id: TokenId, by: Authority): Promise<TokenRecord> {
       const revoke = async (runner: Runner) => existing((await runner.run(revokeToken, [id]))[0]);
       const subject = (gone: TokenRecord) => ({ ...auditSubject(gone), before: shown(gone) });
       return ended(await outsideOrganizations(context, by, revoke, subject));

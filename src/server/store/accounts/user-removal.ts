@@ -2,12 +2,17 @@
  * Owns the removal of a user for good. Its credentials and its sign-in end first, in one transaction, so that it writes
  * nothing more, whatever happens next. Then it leaves its organizations, one after the other.
  */
-import { parseOrganizationId, parseTokenId, type OrganizationId, type TokenId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
-import type { AuditNote } from '../contract/audit.ts';
+import {
+  parseOrganizationId,
+  parseTokenId,
+  type OrganizationId,
+  type TokenId,
+  type UserId,
+} from '../../../policy/ids.ts';
+import type { Actor } from '../data/actor.ts';
+import type { AuditNote } from '../data/audit.ts';
 import { refuse } from '../../problems.ts';
-import type { NamedOrganization, RemovedUser, RemoveUser } from '../contract/users.ts';
-import type { UserRecord } from '../contract/records.ts';
+import type { UserRecord } from '../data/records.ts';
 import { refuseOpenedByHandOver } from '../devices/hand-over.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
@@ -22,6 +27,26 @@ import { deleteOrganization, getOrganization } from './organizations.ts';
 import { endOwnership, isLastOwner } from './owners.ts';
 import { endUserSessions } from './sessions.ts';
 import { revokeUserTokens } from './tokens.ts';
+
+export interface NamedOrganization {
+  readonly id: OrganizationId;
+  readonly name: string;
+}
+
+/** A user who is gone, where policy went along, and what became of the organizations that it owned alone. */
+export interface RemovedUser {
+  readonly user: UserRecord;
+  readonly changed: readonly { readonly organization_id: OrganizationId; readonly revision: number }[];
+  readonly deleted: readonly NamedOrganization[];
+  readonly handedOver: readonly NamedOrganization[];
+}
+
+export interface RemoveUser {
+  /** What becomes of the organizations that the user owns alone: absent, they are in the way (`last_owner`). */
+  readonly organizations?: 'delete' | { readonly to: UserId } | undefined;
+  /** Also where a device that is handed over is left with no group of its own, so that the default group applies to it (`would_open` otherwise). */
+  readonly detach?: boolean | undefined;
+}
 
 /** Blocks transactions that would give the user an organization or a membership at the same moment. */
 const lockUser = statement<never>('lock_user', 'SELECT id FROM users WHERE id = $1 FOR UPDATE');

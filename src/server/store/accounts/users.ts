@@ -1,5 +1,5 @@
 /** Owns users in the store: local users, users of an identity provider, and the first administrator. */
-import { parseGroupId, parseUserId } from '../../../policy/ids.ts';
+import { parseGroupId, parseUserId, type UserId } from '../../../policy/ids.ts';
 import { usernameKey } from '../../../policy/names/username.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
 import { outsideOrganizations } from '../write/transaction.ts';
@@ -9,12 +9,13 @@ import { refuse } from '../../problems.ts';
 import type { Context } from '../write/context.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import { makeOrganization } from './organizations.ts';
-import type { UserRecord } from '../contract/records.ts';
+import type { UserRecord, OrganizationRecord } from '../data/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
-import type { Users } from '../contract/users.ts';
-import type { Batched } from '../contract/caller-lookups.ts';
 import { insertToken } from './tokens.ts';
-import { removeUser } from './user-removal.ts';
+import { removeUser, type RemoveUser, type RemovedUser } from './user-removal.ts';
+import type { Authority } from '../data/actor.ts';
+import type { Page } from '../data/page.ts';
+import type { Digest } from '../data/tokens.ts';
 
 interface UserRow {
   readonly id: string;
@@ -84,7 +85,11 @@ interface Identity {
   readonly subject: string;
 }
 
-export function usersIn(context: Context): Users & Batched<Users, 'forIdentity'> {
+interface NamedIdentity extends Identity {
+  readonly username: string;
+}
+
+export function usersIn(context: Context) {
   const { callers, reads, writes, transactions } = context;
   const identities = new Coalescer<Identity, UserRow | undefined>({
     async read(asked) {
@@ -95,8 +100,8 @@ export function usersIn(context: Context): Users & Batched<Users, 'forIdentity'>
     nameOf: ({ issuer, subject }) => JSON.stringify([issuer, subject]),
   });
   const forIdentityBy =
-    (ask: CoalescedRead<Identity, UserRow | undefined>): Users['forIdentity'] =>
-    async ({ issuer, subject, username }) => {
+    (ask: CoalescedRead<Identity, UserRow | undefined>) =>
+    async ({ issuer, subject, username }: NamedIdentity): Promise<UserRecord> => {
       // Here, because the question is asked together with those of others.
       if (`${issuer}${subject}`.includes('\0')) return refuse({ code: 'invalid_text' });
       // Another server may make the same user at the same moment, or the name may be taken: look, try, look again.
@@ -111,7 +116,7 @@ export function usersIn(context: Context): Users & Batched<Users, 'forIdentity'>
       return refuse({ code: 'username_taken' });
     };
   return {
-    async create(user, by) {
+    async create(user: { readonly username: string; readonly is_admin?: boolean }, by: Authority): Promise<UserRecord> {
       const id = context.newId();
       const make = async (runner: Runner) => {
         const made = await runner.run(insertUser, [
@@ -128,23 +133,33 @@ export function usersIn(context: Context): Users & Batched<Users, 'forIdentity'>
       return outsideOrganizations(context, by, make, (made) => ({ ...auditSubject(made), after: shown(made) }));
     },
 
-    async list(query) {
+    async list(query?: Page): Promise<readonly UserRecord[]> {
       return (await reads.run(listUsers, pageValues(query))).map((row) => record(row));
     },
 
-    async get(id) {
+    async get(id: UserId): Promise<UserRecord> {
       return get(reads, id);
     },
 
-    async byName(username) {
+    async byName(username: string): Promise<UserRecord | undefined> {
       const [row] = await reads.run(userByName, [username]);
       return row === undefined ? undefined : record(row);
     },
 
+    /**
+     * The user that an identity provider names, made at first sight. The username is what the provider suggests; taken by another,
+     * it gets a short suffix. `user_removed` when the user was removed: it does not come back by signing in.
+     */
     forIdentity: forIdentityBy(identities.immediate),
     batched: { forIdentity: forIdentityBy(identities.batched) },
 
-    async remove(id, by, options = {}) {
+    /**
+     * Ends every token, every session and the sign-in in one transaction, and hides the user for good: its name and identity stay taken. Then it leaves its
+     * organizations, each in a transaction of its own: as `members.remove`; or the organization is deleted or handed over, with the user's devices in it, to
+     * somebody who then has to accept. Where an organization is in the way, the user stays hidden, and the removal can be repeated. `last_owner`
+     * names the organizations before anything ends.
+     */
+    async remove(id: UserId, by: Authority, options: RemoveUser = {}): Promise<RemovedUser> {
       // Also one whose removal was interrupted.
       const [row] = await reads.run(anyoneWithId, [id]);
       if (row === undefined) return refuse({ code: 'not_found', what: 'user' });
@@ -153,7 +168,12 @@ export function usersIn(context: Context): Users & Batched<Users, 'forIdentity'>
       return removeUser(context, { ...options, user, shown: shown(user), by: actor });
     },
 
-    async bootstrap(admin) {
+    /** On a database without users makes the administrator, its organization and its token, once, however many servers start; else undefined. */
+    async bootstrap(admin: {
+      readonly username: string;
+      readonly organization: string;
+      readonly token: Digest;
+    }): Promise<{ readonly user: UserRecord; readonly organization: OrganizationRecord } | undefined> {
       return transactions.run(async (tx) => {
         await tx.run(lockBootstrap, []);
         if ((await tx.run(anyUser, [])).length > 0) return undefined;

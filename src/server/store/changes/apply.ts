@@ -4,11 +4,11 @@
  * (`outcome.ts`).
  */
 import { parseTokenId, type TokenId } from '../../../policy/ids.ts';
-import { rightRoles, serverRight, type Actor } from '../contract/actor.ts';
-import type { ChangeOperation, Deletion, GroupChange, RecordChange } from '../contract/change/change-sets.ts';
+import { rightRoles, serverRight, type Actor } from '../data/actor.ts';
+import type { ChangeOperation, Deletion, GroupChange, RecordChange } from '../data/change-sets.ts';
 import { refuse, StoreError, type StoreProblem } from '../../problems.ts';
-import type { SavedGroup } from '../contract/groups.ts';
-import type { DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
+import type { SavedGroup } from '../data/groups.ts';
+import type { DeviceRecord, GroupRecord, Stored } from '../data/records.ts';
 import { removeDevice } from '../devices/devices.ts';
 import { checkList, type CheckedList } from '../devices/group-list.ts';
 import { enterView, leaveView } from '../devices/group-views.ts';

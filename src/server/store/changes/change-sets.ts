@@ -3,11 +3,12 @@ import { parseChangeSetId, parseUserId, type ChangeSetId, type OrganizationId } 
 import type {
   ChangeSetActor,
   ChangeSetRecord,
-  ChangeSets,
   RecordChange,
   WrittenChanges,
-} from '../contract/change/change-sets.ts';
-import { refuseEverythingIn } from '../contract/change/forbids-everything.ts';
+  NewChangeSet,
+  ChangeSetOptions,
+} from '../data/change-sets.ts';
+import { refuseEverythingIn } from '../data/forbids-everything.ts';
 import { refuse } from '../../problems.ts';
 import type { DeviceState, GroupState } from '../write/records/records.ts';
 import type { Context } from '../write/context.ts';
@@ -55,7 +56,12 @@ async function currentOf(
   return current;
 }
 
-export function changeSetsIn(context: Context, memory: StateMemory): ChangeSets {
+/**
+ * A change set is written as a whole or not at all. What a single write requires holds for each of its records, except that everything that depends on
+ * other records (`would_open`, `group_in_use`, `device_unknown`, ranges) is judged by the state after the whole set. A refusal names its part:
+ * `change_refused`. All revisions of a set are consecutive.
+ */
+export function changeSetsIn(context: Context, memory: StateMemory) {
   const { reads } = context;
 
   /** The organization with its tests, as it is in this transaction. */
@@ -125,15 +131,29 @@ export function changeSetsIn(context: Context, memory: StateMemory): ChangeSets 
   }
 
   return {
-    apply: (org, by, set, options = {}) =>
-      inSet(org, by, (locked, change_id) => write(locked, { change_id, by, set, options })),
+    apply: (
+      org: OrganizationId,
+      by: ChangeSetActor,
+      set: NewChangeSet,
+      options: ChangeSetOptions = {},
+    ): Promise<WrittenChanges> => inSet(org, by, (locked, change_id) => write(locked, { change_id, by, set, options })),
 
-    async get(org, id) {
+    /** `not_found` where there is none. */
+    async get(org: OrganizationId, id: ChangeSetId): Promise<ChangeSetRecord> {
       const [row] = await reads.run(sql.getChangeSet, [org, id]);
       return row === undefined ? refuse({ code: 'not_found', what: 'change_set' }) : recordOf(row);
     },
 
-    revert: (org, by, id, { force, ...options } = {}) =>
+    /**
+     * Writes what the records were before the set, as another set: only the fields that it changed. `changed_since` where one of these has another value now, or
+     * a record cannot come back; with `force` such values are overwritten, and such records left out.
+     */
+    revert: (
+      org: OrganizationId,
+      by: ChangeSetActor,
+      id: ChangeSetId,
+      { force, ...options }: ChangeSetOptions & { readonly force?: boolean | undefined } = {},
+    ): Promise<WrittenChanges> =>
       inSet(org, by, async (locked, change_id) => {
         const [row] = await locked.tx.run(sql.getChangeSet, [org, id]);
         if (row === undefined) return refuse({ code: 'not_found', what: 'change_set' });

@@ -1,9 +1,9 @@
 /** Owns the checks after all records of a change set are written: only the state after the whole set counts. */
 import { HeldGroups } from '../../../organization/held-groups.ts';
 import type { Organization } from '../../../organization/organization.ts';
-import type { NewChangeSet } from '../contract/change/change-sets.ts';
+import type { NewChangeSet } from '../data/change-sets.ts';
 import { refuse, type StoreProblem } from '../../problems.ts';
-import type { SavedGroup } from '../contract/groups.ts';
+import type { SavedGroup } from '../data/groups.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import { checkPeers, refuseOpenKeys, refuseOverfull } from '../groups/groups.ts';
 import { devicesIn } from '../groups/items.ts';

@@ -1,12 +1,7 @@
 /** Owns one part of a change set: its actor and right, and its audit entry. */
 import type { ChangeSetId } from '../../../policy/ids.ts';
-import type { Actor, RightSubject } from '../contract/actor.ts';
-import type {
-  ChangeOperation,
-  ChangeSetActor,
-  ChangeSetOptions,
-  NewChangeSet,
-} from '../contract/change/change-sets.ts';
+import type { Actor, RightSubject } from '../data/actor.ts';
+import type { ChangeOperation, ChangeSetActor, ChangeSetOptions, NewChangeSet } from '../data/change-sets.ts';
 import { refuse } from '../../problems.ts';
 import { auditRow, type AuditSubject } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';

@@ -1,6 +1,6 @@
 /** Owns what a transaction has changed: each record before and after, from what it has logged and from reads before the write. */
-import type { Entry } from '../contract/change-log.ts';
-import type { RecordChange } from '../contract/change/change-sets.ts';
+import type { Entry } from '../data/change-log.ts';
+import type { RecordChange } from '../data/change-sets.ts';
 import type { DeviceState, GroupState } from '../write/records/records.ts';
 import { changeOf } from '../write/audit-entry.ts';
 

@@ -1,9 +1,18 @@
 /** Owns devices in the store: their fields, their lists of groups, and how they are created, changed and deleted. */
-import { parseDeviceId, parseTokenId, parseUserId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
-import type { Devices, NewDevice } from '../contract/devices.ts';
+import {
+  parseDeviceId,
+  parseTokenId,
+  parseUserId,
+  parseGroupId,
+  type GroupId,
+  type OrganizationId,
+  type UserId,
+  type DeviceId,
+} from '../../../policy/ids.ts';
+import type { Actor } from '../data/actor.ts';
+import type { NewDevice, DevicePatch, UpdateDeviceOptions, MoveDeviceOptions } from '../data/devices.ts';
 import { refuse } from '../../problems.ts';
-import type { DeviceRecord, Stored } from '../contract/records.ts';
+import type { DeviceRecord, Stored } from '../data/records.ts';
 import { pageValues, rowsWithin, type Value } from '../postgres/sql.ts';
 import { createDevice, updateDevice, type DeviceUpdate } from '../write/records/devices.ts';
 import { keyDigest } from '../write/records/records.ts';
@@ -21,6 +30,7 @@ import { enterView, leaveView } from './group-views.ts';
 import { moveDevice } from './hand-over.ts';
 import { refuseIsolated } from './isolated.ts';
 import { refuseOpened } from './opening.ts';
+import type { RevisionPage, Rows, Expected } from '../data/page.ts';
 import * as sql from './statements.ts';
 
 interface ListWrite {
@@ -161,10 +171,15 @@ export async function removeDevice(
 /** Characters, about. */
 const sizeOf = (fields: object): number => JSON.stringify(fields).length;
 
-export function devicesIn(context: Context): Devices {
+/**
+ * Only an owner may change labels (`labels_by_owner`), and the addresses of a device that has labels or is isolated
+ * (`address_by_owner`). Anybody who may change the device may repeat the current value. Only an owner may isolate a
+ * device or delete an isolated one (`isolated_by_owner`).
+ */
+export function devicesIn(context: Context) {
   const { reads, models, writer } = context;
   return {
-    async list(org, query) {
+    async list(org: OrganizationId, query?: RevisionPage): Promise<Rows<Stored<DeviceRecord>>> {
       const page: Value[] = [org, ...pageValues(query), query?.bytes ?? null];
       const since = query?.gt_revision ?? 0;
       const rows = await (since > 0
@@ -173,21 +188,23 @@ export function devicesIn(context: Context): Devices {
       return rowsWithin(rows, stored<DeviceRecord>);
     },
 
-    async ofUser(org, user) {
+    /** The devices of one member. */
+    async ofUser(org: OrganizationId, user: UserId): Promise<readonly DeviceId[]> {
       const rows = await reads.run(sql.devicesOfUser, [org, user]);
       return rows.map(({ id }) => parseDeviceId(id));
     },
 
-    async get(org, id) {
+    async get(org: OrganizationId, id: DeviceId): Promise<Stored<DeviceRecord>> {
       const [row] = await reads.run(sql.getDevice, [org, id]);
       return row === undefined ? refuse({ code: 'not_found', what: 'device' }) : stored<DeviceRecord>(row);
     },
 
-    async find(org, ids) {
+    /** Devices by their ids. Those that are gone are absent. */
+    async find(org: OrganizationId, ids: readonly DeviceId[]): Promise<readonly Stored<DeviceRecord>[]> {
       return (await reads.run(sql.findDevices, [org, ids])).map((row) => stored<DeviceRecord>(row));
     },
 
-    async create(org, by, device) {
+    async create(org: OrganizationId, by: Actor, device: NewDevice): Promise<Stored<DeviceRecord>> {
       const { enrollment_key, fields, user_id } = device;
       const id = context.newId();
       const keys = [keyDigest(org, fields.public_key)];
@@ -221,7 +238,13 @@ export function devicesIn(context: Context): Devices {
       return writer.write(org, write);
     },
 
-    async update(org, by, id, patch, options = {}) {
+    async update(
+      org: OrganizationId,
+      by: Actor,
+      id: DeviceId,
+      patch: DevicePatch,
+      options: UpdateDeviceOptions = {},
+    ): Promise<Stored<DeviceRecord>> {
       const list = patch.security_groups;
       const trial = options.trial && startTrial(context, by, options.trial);
       const update = { id, patch, if_match: options.if_match, trial };
@@ -249,7 +272,17 @@ export function devicesIn(context: Context): Devices {
       return writer.write(org, write);
     },
 
-    async move(org, by, id, to, options = {}) {
+    /**
+     * Gives the device, with its tokens, to another user, who must be a member when the write commits (`not_found`, `member`). The groups of the old user
+     * leave its list. While its list is on trial: `trial_pending`.
+     */
+    async move(
+      org: OrganizationId,
+      by: Actor,
+      id: DeviceId,
+      to: UserId,
+      options: MoveDeviceOptions = {},
+    ): Promise<Stored<DeviceRecord>> {
       await models.warm(org);
       const { device } = await inOrganization(
         context,
@@ -261,7 +294,8 @@ export function devicesIn(context: Context): Devices {
       return device;
     },
 
-    async delete(org, by, id, options = {}) {
+    /** Its tokens go with it. */
+    async delete(org: OrganizationId, by: Actor, id: DeviceId, options: Expected = {}): Promise<Stored<DeviceRecord>> {
       const { gone, tokens } = await inOrganization(
         context,
         org,
@@ -274,3 +308,5 @@ export function devicesIn(context: Context): Devices {
     },
   };
 }
+
+export type Devices = ReturnType<typeof devicesIn>;

@@ -1,6 +1,15 @@
 /** Owns enrollment keys in the store: they expire, have a limited number of uses, and may preset a device's groups and labels. */
-import { parseEnrollmentKeyId, parseGroupId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
+import {
+  parseEnrollmentKeyId,
+  parseGroupId,
+  parseOrganizationId,
+  parseUserId,
+  type OrganizationId,
+  type UserId,
+  type EnrollmentKeyId,
+  type GroupId,
+} from '../../../policy/ids.ts';
+import type { Actor } from '../data/actor.ts';
 import { refuse } from '../../problems.ts';
 import type { Context } from '../write/context.ts';
 import { acceptByWriting } from '../write/pending-ownership.ts';
@@ -10,10 +19,21 @@ import { auditRow, insertAudit } from '../write/audit-entry.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { isOwner } from '../schema/fragments.ts';
 import { checkList } from './group-list.ts';
-import type { EnrollmentKeyRecord } from '../contract/records.ts';
+import type { EnrollmentKeyRecord } from '../data/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { inOrg, pageValues, statement } from '../postgres/sql.ts';
-import type { EnrollmentKeys } from '../contract/enrollment-keys.ts';
+import type { Digest } from '../data/tokens.ts';
+import type { Page } from '../data/page.ts';
+
+export interface NewEnrollmentKey {
+  readonly digest: Digest;
+  readonly name: string;
+  readonly expires_at: Date;
+  readonly uses: number;
+  readonly security_groups: readonly GroupId[];
+  /** Sorted. A key with labels is an owner's: `labels_by_owner` otherwise. */
+  readonly labels: readonly string[];
+}
 
 interface KeyRow {
   readonly id: string;
@@ -119,15 +139,16 @@ export async function endKeys(
   await tx.run(insertAudit, [JSON.stringify(entries)]);
 }
 
-export function enrollmentKeysIn(context: Context): EnrollmentKeys {
+export function enrollmentKeysIn(context: Context) {
   const { callers, reads } = context;
   return {
-    async authenticate(digest) {
+    /** The key of this digest; undefined when unknown, expired or used up. Using it up happens in `devices.create`. */
+    async authenticate(digest: Digest): Promise<EnrollmentKeyRecord | undefined> {
       const [row] = await callers.run(authenticateKey, [Buffer.from(digest), now(context), knownSince(context)]);
       return row === undefined ? undefined : record(row);
     },
 
-    async issue(org, by, key) {
+    async issue(org: OrganizationId, by: Actor, key: NewEnrollmentKey): Promise<EnrollmentKeyRecord> {
       return inOrganization(
         context,
         org,
@@ -157,15 +178,19 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
       );
     },
 
-    async list(org, query) {
+    /** The keys of one user, or all of the organization's. */
+    async list(
+      org: OrganizationId,
+      query?: Page & { readonly user_id?: UserId | undefined },
+    ): Promise<readonly EnrollmentKeyRecord[]> {
       return (await reads.run(listKeys, [org, query?.user_id ?? null, ...pageValues(query)])).map((row) => record(row));
     },
 
-    async get(org, id) {
+    async get(org: OrganizationId, id: EnrollmentKeyId): Promise<EnrollmentKeyRecord> {
       return found((await reads.run(getKey, [org, id]))[0]);
     },
 
-    async revoke(org, by, id) {
+    async revoke(org: OrganizationId, by: Actor, id: EnrollmentKeyId): Promise<EnrollmentKeyRecord> {
       return inOrganization(
         context,
         org,
@@ -176,3 +201,5 @@ export function enrollmentKeysIn(context: Context): EnrollmentKeys {
     },
   };
 }
+
+export type EnrollmentKeys = ReturnType<typeof enrollmentKeysIn>;

@@ -1,9 +1,9 @@
 /** Owns what a device's list of groups may contain (reference 8). */
 import type { GroupId } from '../../../policy/ids.ts';
 import { refuse, type GroupListProblem } from '../../problems.ts';
-import type { Quotas } from '../contract/quotas.ts';
-import { listProblems } from '../contract/change/list-problems.ts';
-import type { Phase } from '../contract/phase.ts';
+import type { Quotas } from '../data/quotas.ts';
+import { listProblems } from '../data/list-problems.ts';
+import type { Phase } from '../data/phase.ts';
 import { rangesOf } from '../write/records/groups.ts';
 import type { Locked } from '../write/transaction.ts';
 

@@ -3,10 +3,10 @@
  * old user could apply leave the devices.
  */
 import { parseDeviceId, type UserId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
-import type { MoveDeviceOptions } from '../contract/devices.ts';
+import type { Actor } from '../data/actor.ts';
+import type { MoveDeviceOptions } from '../data/devices.ts';
 import { refuse } from '../../problems.ts';
-import type { DeviceRecord, Stored } from '../contract/records.ts';
+import type { DeviceRecord, Stored } from '../data/records.ts';
 import { overlay } from '../../../organization/organization.ts';
 import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';

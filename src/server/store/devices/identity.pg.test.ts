@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { Random } from '../../../../test/lib/random.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
-import type { Entry } from '../contract/change-log.ts';
-import type { DevicePatch } from '../contract/devices.ts';
+import type { Entry } from '../data/change-log.ts';
+import type { DevicePatch } from '../data/devices.ts';
 import { device, group, logOf, makeWorld } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

@@ -1,5 +1,5 @@
 /** Owns the refusal to delete an isolated device. Deletion would end its isolation, so only owners may do it (reference 1.5). */
-import { rightRoles, type Actor } from '../contract/actor.ts';
+import { rightRoles, type Actor } from '../data/actor.ts';
 import { refuse } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { Value } from '../postgres/sql.ts';

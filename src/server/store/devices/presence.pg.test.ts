@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
-import type { PresenceChange } from '../contract/presence.ts';
+import type { PresenceChange } from './presence.ts';
 import { device, makeWorld, query } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

@@ -1,8 +1,32 @@
 /** Owns presence in the database: one row for each live process, and one for each device and each process that has held a stream of it. */
-import { parseDeviceId, type DeviceId } from '../../../policy/ids.ts';
-import type { Presence, PresenceChange, DevicePresence } from '../contract/presence.ts';
+import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
+import type { Timestamp } from '../data/records.ts';
+
+/** What a process knows of a device. */
+export interface PresenceChange {
+  readonly device_id: DeviceId;
+  /** It holds a stream of this process. */
+  readonly connected: boolean;
+  /** The stream carries signs of life: the process ends it when they stop, so that the device was heard for as long as it is connected. */
+  readonly twoWay: boolean;
+  /** How long the device may show no sign before it counts as gone. */
+  readonly silenceMs: number;
+  /** How long ago it was last heard. */
+  readonly heardAgoMs: number;
+  /** How long ago its last stream of this process ended, unless because nothing was heard of it. */
+  readonly leftAgoMs?: number;
+}
+
+export interface DevicePresence {
+  /** It holds a stream right now, or did within the last 20 seconds, and its last sign of life is recent. */
+  readonly online: boolean;
+  /** Its last sign of life. Of a device with a stream that carries signs: since then at least. */
+  readonly last_seen_at: Timestamp;
+  /** It holds a stream without recent signs: it is online all the same if it has reported its status after this. */
+  readonly online_if_reported_after?: Timestamp;
+}
 
 /** A device counts as online for so long after its stream ended; a process records that it lives several times within it. */
 const onlineSeconds = 20;
@@ -77,8 +101,17 @@ const foldPresence = statement<never>(
    ON CONFLICT (device_id, process_id) DO UPDATE SET last_seen_at = greatest(device_presence.last_seen_at, excluded.last_seen_at)`,
 );
 
-export const presenceIn = ({ reads, writes }: Pick<Context, 'reads' | 'writes'>): Presence => ({
-  async record(process_id, heardAgoMs, changes) {
+export const presenceIn = ({ reads, writes }: Pick<Context, 'reads' | 'writes'>) => ({
+  /**
+   * One write, however many devices are connected: this process lives, has heard every device whose stream carries signs within `heardAgoMs` (undefined:
+   * no more is known than before), and knows this of some. True when the process was not known, at its first record or because it was silent
+   * for so long that it was given up: then it records all its devices.
+   */
+  async record(
+    process_id: string,
+    heardAgoMs: number | undefined,
+    changes: readonly PresenceChange[],
+  ): Promise<boolean> {
     const column = (read: (change: PresenceChange) => unknown): string[] =>
       changes.map((change) => String(read(change)));
     const [row] = await writes.run(recordPresence, [
@@ -94,7 +127,8 @@ export const presenceIn = ({ reads, writes }: Pick<Context, 'reads' | 'writes'>)
     return row?.unknown === true;
   },
 
-  async read(org) {
+  /** Every device of the organization that ever held a stream, by the database's clock. */
+  async read(org: OrganizationId): Promise<ReadonlyMap<DeviceId, DevicePresence>> {
     const presence = new Map<DeviceId, DevicePresence>();
     for (let after = firstDevice; ;) {
       const rows = await reads.run(readPresence, [org, after]);
@@ -107,7 +141,10 @@ export const presenceIn = ({ reads, writes }: Pick<Context, 'reads' | 'writes'>)
     }
   },
 
-  async forget() {
+  /** Takes in what processes left behind that are gone. Safe to run anywhere, any time. */
+  async forget(): Promise<void> {
     await writes.run(foldPresence, []);
   },
 });
+
+export type Presence = ReturnType<typeof presenceIn>;

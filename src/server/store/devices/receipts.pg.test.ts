@@ -1,5 +1,5 @@
 /** Proves receipts in the database: each is stored, reads return only new ones, and a slow transaction hides none. */
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';

@@ -2,13 +2,24 @@
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import { isObject } from '../../../policy/json.ts';
 import { Coalescer } from '../../scheduling/coalescer.ts';
-import type { Right } from '../contract/actor.ts';
+import type { Right, Authority } from '../data/actor.ts';
 import { StoreError, type StoreProblem } from '../../problems.ts';
-import type { Receipts } from '../contract/receipts.ts';
 import { statement, type Value } from '../postgres/sql.ts';
 import { checkTime, reportRefusals, rightItem } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
 import type { Context } from '../write/context.ts';
+import type { DeviceStatus } from '../data/records.ts';
+
+export interface NewReceipts {
+  /** Each device once, in no order. Some may come again. */
+  readonly statuses: readonly DeviceStatus[];
+  /** To be given to the next call, so that it neither misses a status nor reads all of them again. */
+  readonly through: string;
+  /** Another text where a part of the history may have been discarded: then what earlier answers gave proves nothing. */
+  readonly history: string;
+  /** There are more, from here on. */
+  readonly next?: string;
+}
 
 interface Report {
   readonly org: OrganizationId;
@@ -127,7 +138,7 @@ function inTurns(asked: readonly Report[]): readonly (readonly Report[])[] {
   return turns;
 }
 
-export function receiptsIn(context: Context): Receipts {
+export function receiptsIn(context: Context) {
   const { reads, writes } = context;
   const write = async (statementOf: typeof updateStatuses, asked: readonly Report[]): Promise<Set<string>> => {
     const rows = await writes.run(statementOf, valuesOf(asked, now(context)));
@@ -162,14 +173,22 @@ export function receiptsIn(context: Context): Receipts {
     },
   });
   return {
-    async report(org, id, status, { right }) {
+    /**
+     * Keeps what a device says about itself; no revision, no event. Reports that come together are one write. The right is checked in the statement
+     * that writes.
+     */
+    async report(org: OrganizationId, id: DeviceId, status: unknown, { right }: Authority): Promise<void> {
       // Here, because the report is written together with those of others.
       checkTime(right, now(context));
       const problem = await writing.batched.get({ org, id, status: JSON.stringify(status ?? null), right });
       if (problem !== undefined) throw new StoreError(problem);
     },
 
-    async since(org, through = '0', next) {
+    /**
+     * What devices said since an earlier answer; without one, what each said last. In parts: of all that follow one another by `next`, the `through` of the first
+     * counts. A device that reports meanwhile is met again, here or with the next `through`.
+     */
+    async since(org: OrganizationId, through: string = '0', next?: string): Promise<NewReceipts> {
       const [transaction = through, device = firstDevice] = next?.split(' ') ?? [];
       let rows = await reads.run(readStatuses, [org, transaction, device]);
       // A database that was put in the place of another counts its transactions anew.
@@ -195,3 +214,5 @@ export function receiptsIn(context: Context): Receipts {
     },
   };
 }
+
+export type Receipts = ReturnType<typeof receiptsIn>;

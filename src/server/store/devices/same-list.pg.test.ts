@@ -13,8 +13,8 @@ import {
   type GroupId,
   type OrganizationId,
 } from '../../../policy/ids.ts';
-import { asServer, type Actor } from '../contract/actor.ts';
-import type { DevicePatch } from '../contract/devices.ts';
+import { asServer, type Actor } from '../data/actor.ts';
+import type { DevicePatch } from '../data/devices.ts';
 import { StoreError } from '../../problems.ts';
 import { device, group, makeWorld, query, someDigest, type World } from '../store.fixture.ts';
 

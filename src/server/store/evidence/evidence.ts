@@ -1,8 +1,7 @@
 /** Owns evidence in the database: one signing key for each organization, and what the audit knows of past writes. */
 import { generateKeyPairSync } from 'node:crypto';
-import { parseChangeSetId } from '../../../policy/ids.ts';
+import { parseChangeSetId, type OrganizationId, type ChangeSetId, type DeviceId } from '../../../policy/ids.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
-import type { AuditedWrite, Evidence, EvidenceKeyRecord } from '../contract/evidence/evidence.ts';
 import { refuse } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
@@ -10,6 +9,44 @@ import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
 import { firstIdAt } from '../write/uuid.ts';
+import type { Actor } from '../data/actor.ts';
+import type { Timestamp, AuditRecord } from '../data/records.ts';
+
+export interface EvidenceKeyRecord {
+  /** Raw, 32 bytes. */
+  readonly public_key: Uint8Array;
+  readonly created_at: Timestamp;
+  readonly retired_at?: Timestamp;
+}
+
+/** One write of a record, as history names it. */
+export interface NamedWrite {
+  readonly id: string;
+  readonly revision: number;
+  readonly at: Timestamp;
+}
+
+/** What the audit says of a write. */
+export interface AuditedWrite {
+  readonly id: string;
+  readonly revision: number;
+  readonly operation: string;
+  readonly credential: AuditRecord['credential']['kind'];
+  readonly address: string;
+  readonly request_id: string;
+  readonly change_id?: ChangeSetId;
+}
+
+export interface NewEvidence<Signature> {
+  readonly device: DeviceId;
+  readonly hostname: string;
+  readonly at: Timestamp;
+  readonly to?: Timestamp | undefined;
+  /** Of what is signed, in hexadecimal: the audit keeps it. */
+  readonly sha256: string;
+  /** The private key is in PKCS #8. */
+  readonly sign: (key: { readonly public_key: Uint8Array; readonly private_key: Uint8Array }) => Signature;
+}
 
 interface KeyRow {
   readonly public_key: Buffer;
@@ -86,7 +123,7 @@ function newKey(): { readonly public_key: Buffer; readonly private_key: Buffer }
   };
 }
 
-export function evidenceIn(context: Context, auditRetentionMs: number): Evidence {
+export function evidenceIn(context: Context, auditRetentionMs: number) {
   const { reads, writes } = context;
 
   const insertKey = async (runner: Runner, org: string): Promise<void> => {
@@ -95,7 +132,8 @@ export function evidenceIn(context: Context, auditRetentionMs: number): Evidence
   };
 
   return {
-    async keys(org) {
+    /** The present key first. The first call makes one. */
+    async keys(org: OrganizationId): Promise<readonly EvidenceKeyRecord[]> {
       let rows = await reads.run(listKeys, [org]);
       if (rows.length === 0) {
         await insertKey(writes, org);
@@ -104,7 +142,8 @@ export function evidenceIn(context: Context, auditRetentionMs: number): Evidence
       return rows.map(recordOf);
     },
 
-    async rotate(org, by) {
+    /** Makes a new key and forgets the private part of the present one. */
+    async rotate(org: OrganizationId, by: Actor): Promise<EvidenceKeyRecord> {
       return inOrganization(
         context,
         org,
@@ -119,7 +158,12 @@ export function evidenceIn(context: Context, auditRetentionMs: number): Evidence
       );
     },
 
-    async seal(org, by, { device, hostname, at, to, sha256, sign }) {
+    /** Signs with the present key, in the transaction that checks the right and writes the audit entry. */
+    async seal<Signature>(
+      org: OrganizationId,
+      by: Actor,
+      { device, hostname, at, to, sha256, sign }: NewEvidence<Signature>,
+    ): Promise<Signature> {
       return inOrganization(
         context,
         org,
@@ -137,7 +181,8 @@ export function evidenceIn(context: Context, auditRetentionMs: number): Evidence
       );
     },
 
-    async audited(org, named) {
+    /** The audit entries of these writes, as far as they are kept. */
+    async audited(org: OrganizationId, named: readonly NamedWrite[]): Promise<readonly AuditedWrite[]> {
       if (named.length === 0) return [];
       const at = (ms: number) => named.map((write) => firstIdAt(Date.parse(write.at) + ms));
       const rows = await reads.run(findAudited, [
@@ -153,7 +198,8 @@ export function evidenceIn(context: Context, auditRetentionMs: number): Evidence
       }));
     },
 
-    async testsAt(org, at) {
+    /** The policy tests at a past moment; undefined where the audit does not reach back that far. */
+    async testsAt(org: OrganizationId, at: Timestamp): Promise<readonly PolicyTest[] | undefined> {
       const kept = firstIdAt(context.clock() - auditRetentionMs);
       const [row] = await reads.run(findTests, [org, firstIdAt(Date.parse(at) + 1), kept]);
       if (row === undefined || !row.is_kept) return undefined;

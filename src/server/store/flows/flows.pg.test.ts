@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
-import { asServer } from '../contract/actor.ts';
-import type { FlowBatch, FlowQuery, FlowSum, StoredFlow } from '../contract/flows/flows.ts';
-import type { StoreOptions } from '../contract/store.ts';
+import { asServer } from '../data/actor.ts';
+import type { FlowBatch, FlowQuery, FlowSum, StoredFlow } from '../data/flows.ts';
+import type { StoreOptions } from '../open.ts';
 import { forgetOld, device, makeWorld, query } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

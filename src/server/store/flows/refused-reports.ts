@@ -1,6 +1,6 @@
 /** Owns the reading of reports of traffic for the audit log: what each of them refused. */
 import { parseDeviceId, parseOrganizationId } from '../../../policy/ids.ts';
-import type { RefusedReport } from '../contract/change/audit-export.ts';
+import type { RefusedReport } from '../data/audit.ts';
 import type { Context } from '../write/context.ts';
 import { readReports } from './statements.ts';
 import { readBlock } from './sum-block.ts';

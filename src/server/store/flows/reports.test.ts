@@ -1,6 +1,6 @@
 /** Proves that a report of traffic is written as blocks, a block in each step. */
 import { expect, test } from 'vitest';
-import type { FlowSum } from '../contract/flows/flows.ts';
+import type { FlowSum } from '../data/flows.ts';
 import { blocksOf } from './reports.ts';
 import { sumsPerBlock } from './sum-block.ts';
 

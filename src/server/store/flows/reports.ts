@@ -1,9 +1,9 @@
 /** Owns the writing of reports of traffic: those that come together are one statement, and each is counted once. */
 import type { DeviceId, OrganizationId } from '../../../policy/ids.ts';
 import { Coalescer } from '../../scheduling/coalescer.ts';
-import type { Right } from '../contract/actor.ts';
+import type { Right } from '../data/actor.ts';
 import { StoreError } from '../../problems.ts';
-import type { FlowBatch, FlowSum, KeptFlows } from '../contract/flows/flows.ts';
+import type { FlowBatch, FlowSum, KeptFlows } from '../data/flows.ts';
 import type { Value } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { rightItem } from '../write/right.ts';

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseGroupId, type GroupId } from '../../../policy/ids.ts';
-import { asServer } from '../contract/actor.ts';
-import type { FlowBatch, FlowSum } from '../contract/flows/flows.ts';
-import type { StoreOptions } from '../contract/store.ts';
+import { asServer } from '../data/actor.ts';
+import type { FlowBatch, FlowSum } from '../data/flows.ts';
+import type { StoreOptions } from '../open.ts';
 import { forgetOld, device, makeWorld, openTestStore } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

@@ -1,9 +1,22 @@
 /** Owns the usage of rules in the store, read by day and rule. Reports add to it (`reports`). */
-import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
-import type { RuleUsageCounts } from '../contract/flows/rule-usage.ts';
+import { parseDeviceId, parseGroupId, type OrganizationId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
 import { isoTime, statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import type { CoverageRow } from './statements.ts';
+import type { Timestamp } from '../data/records.ts';
+import type { FlowCoverage, DecidingRule } from '../data/flows.ts';
+
+export interface RuleCount extends DecidingRule {
+  readonly packets: number;
+  readonly last_hit: Timestamp;
+}
+
+/** Since when the device has reported, without a break, what the rules of the group decided. */
+export interface ReportedSince {
+  readonly group: GroupId;
+  readonly device: DeviceId;
+  readonly since: Timestamp;
+}
 
 /** Values: organization, since, devices. */
 const readUsageCoverage = statement<CoverageRow>(
@@ -27,16 +40,27 @@ export interface RuleUsageOptions {
   readonly keepMs: number;
 }
 
-export function ruleUsageIn({ reads }: Context, { keepMs }: RuleUsageOptions): RuleUsageCounts {
+export function ruleUsageIn({ reads }: Context, { keepMs }: RuleUsageOptions) {
   return {
+    /** How long counts, and what is known of when devices were observed, are kept, in milliseconds. */
     keptMs: keepMs,
 
-    async coverage(org, since, devices) {
+    /** How long devices were observed, on the days from this time on, whether or not their sums are still kept. */
+    async coverage(
+      org: OrganizationId,
+      since: Timestamp,
+      devices: readonly DeviceId[],
+    ): Promise<readonly FlowCoverage[]> {
       const rows = await reads.run(readUsageCoverage, [org, since, devices]);
       return rows.map(({ device_id, ...row }) => ({ device_id: parseDeviceId(device_id), ...row }));
     },
 
-    async reportedSince(org, devices, group) {
+    /** Of the group, or of all. A pair that is not here was not reported. */
+    async reportedSince(
+      org: OrganizationId,
+      devices: readonly DeviceId[],
+      group?: GroupId,
+    ): Promise<readonly ReportedSince[]> {
       const rows = await reads.run(readReportedSince, [org, devices, group ?? null]);
       return rows.map(({ group_id, device_id, since }) => ({
         group: parseGroupId(group_id),
@@ -45,7 +69,8 @@ export function ruleUsageIn({ reads }: Context, { keepMs }: RuleUsageOptions): R
       }));
     },
 
-    async counts(org, since, group) {
+    /** Sums of the days from this time on (UTC, the whole day), of the group or of all. */
+    async counts(org: OrganizationId, since: Timestamp, group?: GroupId): Promise<readonly RuleCount[]> {
       const rows = await reads.run(readCounts, [org, since, group ?? null]);
       return rows.map(({ group_id, rule, packets, last_hit }) => ({
         group: parseGroupId(group_id),

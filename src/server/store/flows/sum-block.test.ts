@@ -1,6 +1,6 @@
 /** Proves that blocks keep every sum exactly, and that their filter never hides one. */
 import { expect, test } from 'vitest';
-import type { FlowFilter, FlowSum } from '../contract/flows/flows.ts';
+import type { FlowFilter, FlowSum } from '../data/flows.ts';
 import { addUp as steps, blockFilter, inBlocks, readBlock, sumsPerBlock, wantedBits, writeBlock } from './sum-block.ts';
 
 const sum = (more: Partial<FlowSum> = {}): FlowSum => ({

@@ -1,6 +1,6 @@
 /** Owns the stored form of sums: some hundred of them in one block of bytes, and a filter that tells which blocks cannot hold what a reader looks for. */
 import { hasPort } from '../../../policy/flow/protocol.ts';
-import type { FlowFilter, FlowSum } from '../contract/flows/flows.ts';
+import type { FlowFilter, FlowSum } from '../data/flows.ts';
 
 /** Sums of one block. More would fill the filter, so that it would rule out nothing. */
 export const sumsPerBlock = 256;

@@ -1,5 +1,5 @@
 /** Owns what happens to sums as they age: added up by the hour, and removed by number. */
-import type { ShortSteps } from '../contract/store.ts';
+import type { ShortSteps } from '../data/short-steps.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import * as sql from './statements.ts';

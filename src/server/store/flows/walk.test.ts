@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { parseDeviceId, parseOrganizationId, type DeviceId } from '../../../policy/ids.ts';
-import type { FlowQuery, StoredFlow } from '../contract/flows/flows.ts';
+import type { FlowQuery, StoredFlow } from '../data/flows.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { LookedRow } from './statements.ts';
 import { writeBlock } from './sum-block.ts';

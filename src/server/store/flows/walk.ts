@@ -1,12 +1,6 @@
 /** Owns pages of observed traffic: a walk over the blocks of all wanted devices, newest first and bounded. */
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
-import {
-  readFlowCursor,
-  type FlowCursor,
-  type FlowPage,
-  type FlowQuery,
-  type StoredFlow,
-} from '../contract/flows/flows.ts';
+import { readFlowCursor, type FlowCursor, type FlowPage, type FlowQuery, type StoredFlow } from '../data/flows.ts';
 import type { Runner } from '../postgres/connection.ts';
 import * as sql from './statements.ts';
 import { readBlock, wantedBits } from './sum-block.ts';

@@ -1,6 +1,6 @@
 /** Owns security groups in the store: who sees them, and how they are created, changed and deleted. */
 import { setTimeout } from 'node:timers/promises';
-import { forbidsOn } from '../../../organization/forbids.ts';
+import { forbidsOn, type StandingForbids } from '../../../organization/forbids.ts';
 import { HeldGroups, holdersOf } from '../../../organization/held-groups.ts';
 import { Closures } from '../../../organization/openings.ts';
 import type { OrganizationDevice } from '../../../organization/organization.ts';
@@ -11,12 +11,20 @@ import {
   type GroupId,
   type OrganizationId,
 } from '../../../policy/ids.ts';
-import { serverRight, type Actor } from '../contract/actor.ts';
+import { serverRight, type Actor } from '../data/actor.ts';
 import { countNamed } from '../../../organization/read-records.ts';
 import { refuse, StoreError } from '../../problems.ts';
-import type { GroupOwner, GroupPatch, Groups, NewGroup, SavedGroup } from '../contract/groups.ts';
-import type { Expected } from '../contract/page.ts';
-import type { GroupRecord, Stored } from '../contract/records.ts';
+import type {
+  GroupOwner,
+  GroupPatch,
+  NewGroup,
+  SavedGroup,
+  GroupReader,
+  AsTrial,
+  ExpiringRules,
+} from '../data/groups.ts';
+import type { Expected, RevisionPage, Rows } from '../data/page.ts';
+import type { GroupRecord, Stored } from '../data/records.ts';
 import { pageValues, rowsWithin, type Value } from '../postgres/sql.ts';
 import { updateDevice } from '../write/records/devices.ts';
 import type { GroupContent } from '../write/records/group-text.ts';
@@ -247,10 +255,18 @@ const sizeOf = (fields: GroupPatch): number => JSON.stringify(fields).length;
 /** A write waits so long for what only warns, in milliseconds. */
 const mostWarningMs = 1_000;
 
-export function groupsIn(context: Context): Groups {
+/**
+ * Devices that rules name as peers must be in the organization when the rules are written (`device_unknown`); those that the group named before may be
+ * gone, and so may those of a state that is restored. A group that applies by label is the organization's, not the default one, in phase 3 (`application_refused`).
+ */
+export function groupsIn(context: Context) {
   const { reads, models, writer } = context;
   return {
-    async list(org: OrganizationId, query) {
+    /** The organization's groups that `reader` may see; `owner` narrows. */
+    async list(
+      org: OrganizationId,
+      query: RevisionPage & { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
+    ): Promise<Rows<Stored<GroupRecord>>> {
       const values: Value[] = [
         org,
         query.reader ?? null,
@@ -262,19 +278,36 @@ export function groupsIn(context: Context): Groups {
       return rowsWithin(await reads.run(sql.listGroups, values), stored<GroupRecord>);
     },
 
-    async get(org, id, query) {
+    /** One group that `reader` may see; `not_found` otherwise. */
+    async get(
+      org: OrganizationId,
+      id: GroupId,
+      query: { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
+    ): Promise<Stored<GroupRecord>> {
       const [row] = await reads.run(sql.getGroup, [org, query.reader ?? null, ownerValue(query.owner), id]);
       return row === undefined ? refuse({ code: 'not_found', what: 'group' }) : stored<GroupRecord>(row);
     },
 
-    async find(org, ids, query) {
+    /** Groups of the organization by their ids; with a query only those that this reader may see. Those that are gone are absent. */
+    async find(
+      org: OrganizationId,
+      ids: readonly GroupId[],
+      query?: { readonly reader: GroupReader },
+    ): Promise<readonly Stored<GroupRecord>[]> {
       const rows = await (query === undefined
         ? reads.run(sql.findGroups, [org, ids])
         : reads.run(sql.findVisibleGroups, [org, query.reader ?? null, ids]));
       return rows.map((row) => stored<GroupRecord>(row));
     },
 
-    async create(org, by, owner, group, options = {}) {
+    /** Fails with `phase_forbids` in phase 1. A user's group needs the user to be a member. */
+    async create(
+      org: OrganizationId,
+      by: Actor,
+      owner: GroupOwner,
+      group: NewGroup,
+      options: AsTrial = {},
+    ): Promise<SavedGroup> {
       // A refusal that applies in every state of the organization comes before one that depends on its state.
       refuseCreation(context, owner, group);
       const trial = options.trial && startTrial(context, by, options.trial);
@@ -297,7 +330,17 @@ export function groupsIn(context: Context): Groups {
       );
     },
 
-    async recreate(org, by, owner, id, group, options = {}) {
+    /**
+     * Brings a deleted group back under its id, as it was once. `group_exists` when there is one, here or in another organization.
+     */
+    async recreate(
+      org: OrganizationId,
+      by: Actor,
+      owner: GroupOwner,
+      id: GroupId,
+      group: NewGroup,
+      options: AsTrial = {},
+    ): Promise<SavedGroup> {
       refuseCreation(context, owner, group);
       const trial = options.trial && startTrial(context, by, options.trial);
       await models.warm(org);
@@ -308,7 +351,18 @@ export function groupsIn(context: Context): Groups {
       return writer.write(org, write);
     },
 
-    async update(org, by, owner, id, patch, options = {}) {
+    /**
+     * `not_found` unless the group belongs to `owner`. `would_open` where a device that has the group would have none, by label or because the group becomes watch only, unless `detach`.
+     * `restores`: the patch is what the group was once.
+     */
+    async update(
+      org: OrganizationId,
+      by: Actor,
+      owner: GroupOwner,
+      id: GroupId,
+      patch: GroupPatch,
+      options: Expected & AsTrial & { readonly restores?: boolean; readonly detach?: boolean | undefined } = {},
+    ): Promise<SavedGroup> {
       refuseApplication(context, owner, patch);
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       const trial = options.trial && startTrial(context, by, options.trial);
@@ -344,7 +398,11 @@ export function groupsIn(context: Context): Groups {
       }
     },
 
-    async forbidsOn(org, id) {
+    /**
+     * The `forbid` guardrails on devices that have a group, each set of them once with the number of its devices, the most common first; where no
+     * device has it, those on all devices. At most a few sets. Undefined where that is not found out quickly.
+     */
+    async forbidsOn(org: OrganizationId, id: GroupId): Promise<readonly StandingForbids[] | undefined> {
       const finding = async () => models.run(forbidsOn(await models.read(org), id));
       const timer = new AbortController();
       const late = setTimeout(mostWarningMs, undefined, { signal: timer.signal });
@@ -354,16 +412,22 @@ export function groupsIn(context: Context): Groups {
         .finally(() => timer.abort());
     },
 
-    async bytesOf(org) {
+    /** The bytes of all groups of the organization together. */
+    async bytesOf(org: OrganizationId): Promise<number> {
       return Number((await reads.run(sql.sumBytes, [org]))[0]?.bytes ?? 0);
     },
 
-    async sameName(org, owner, name, id) {
+    /** Groups of the owner that have this name, other than the group itself; at most a few. */
+    async sameName(org: OrganizationId, owner: GroupOwner, name: string, id: GroupId): Promise<readonly GroupId[]> {
       const rows = await reads.run(sql.findSameName, [org, name, ownerValue(owner), id]);
       return rows.map((row) => parseGroupId(row.id));
     },
 
-    async expiring(org, { from, until }) {
+    /** Rules that expire between two moments, in milliseconds since the epoch; at most a thousand moments. */
+    async expiring(
+      org: OrganizationId,
+      { from, until }: { readonly from: number; readonly until: number },
+    ): Promise<readonly ExpiringRules[]> {
       const rows = await reads.run(sql.findExpiringRules, [
         org,
         new Date(from).toISOString(),
@@ -378,7 +442,18 @@ export function groupsIn(context: Context): Groups {
       }));
     },
 
-    async delete(org, by, owner, id, options = {}) {
+    /**
+     * Gives the record as last known with the revision of its deletion. Held by devices, by list or by label, or enrollment keys: `group_in_use`, or with
+     * `detach` the group is taken off its devices first, each with a revision of its own, and the keys end. The default group is *reset*: it goes, and a
+     * fresh one with another id comes in the same transaction (the next revision).
+     */
+    async delete(
+      org: OrganizationId,
+      by: Actor,
+      owner: GroupOwner,
+      id: GroupId,
+      options: Expected & { readonly detach?: boolean | undefined } = {},
+    ): Promise<Stored<GroupRecord>> {
       await models.warm(org);
       const { last } = await inOrganization(
         context,
@@ -394,3 +469,5 @@ export function groupsIn(context: Context): Groups {
     },
   };
 }
+
+export type Groups = ReturnType<typeof groupsIn>;

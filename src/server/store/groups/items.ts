@@ -1,7 +1,7 @@
 /** Owns what is refused of a group in every state of the organization, before anything is read. */
 import type { Selector, StoredRule } from '../../../policy/rule.ts';
 import { refuse } from '../../problems.ts';
-import type { GroupOwner, NewGroup } from '../contract/groups.ts';
+import type { GroupOwner, NewGroup } from '../data/groups.ts';
 import type { Context } from '../write/context.ts';
 
 /** The devices that rules name as peers. */

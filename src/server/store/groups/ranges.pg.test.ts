@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
-import type { NewGroup } from '../contract/groups.ts';
+import type { NewGroup } from '../data/groups.ts';
 import { device, group, makeWorld, problemOf, query, type World } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

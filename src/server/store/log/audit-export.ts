@@ -1,5 +1,5 @@
 /** Owns what waits for the audit log: rows that triggers add in the transaction of the entry (docs/decisions/audit-and-evidence.md). */
-import type { AuditExport, RefusedReport } from '../contract/change/audit-export.ts';
+import type { RefusedReport, WaitingEntries } from '../data/audit.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { readEntries } from './audit.ts';
@@ -40,17 +40,19 @@ const mostWaiting = 1_000_000;
 export function auditExportIn(
   context: Context,
   readRefused: (places: readonly string[]) => Promise<readonly RefusedReport[]>,
-): AuditExport {
+) {
   const { reads, writes } = context;
   return {
-    async enable({ refused }) {
+    /** From now on every committed audit entry waits until it was written, whichever server commits it; with `refused`, reports of traffic too. */
+    async enable({ refused }: { readonly refused: boolean }): Promise<void> {
       const on = new Set((await writes.run(readTriggers, [])).map(({ table }) => table));
       // A change of a trigger waits for all writers, so it is made only where it is needed.
       if (!on.has('audit')) await writes.run(enableAudit, []);
       if (refused !== on.has('flows')) await writes.run(refused ? enableRefused : disableRefused, []);
     },
 
-    async next(limit) {
+    /** What waits, about in the order of its commits. What was read is read again until `written` names it. */
+    async next(limit: number): Promise<WaitingEntries> {
       const rows = await writes.run(readWaiting, [limit]);
       const ids = rows.flatMap(({ audit_id }) => audit_id ?? []);
       const reports = rows.filter(({ audit_id }) => audit_id === null).map(({ n }) => n);
@@ -68,12 +70,15 @@ export function auditExportIn(
       };
     },
 
-    async written({ places, lost }) {
+    async written({ places, lost }: WaitingEntries): Promise<void> {
       await writes.run(removeWritten, [places, lost]);
     },
 
-    async forget(most = mostWaiting) {
+    /** Drops the oldest where too many wait, refused traffic before entries of the audit, and counts them as lost. `most`: a million unless given. */
+    async forget(most: number = mostWaiting): Promise<void> {
       await writes.run(dropOldest, [most]);
     },
   };
 }
+
+export type AuditExport = ReturnType<typeof auditExportIn>;

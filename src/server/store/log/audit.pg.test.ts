@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { type World, device, group, makeWorld, problemOf, query, someDigest } from '../store.fixture.ts';
-import { asServer, type Actor } from '../contract/actor.ts';
-import type { AuditNote } from '../contract/audit.ts';
+import { asServer, type Actor } from '../data/actor.ts';
+import type { AuditNote } from '../data/audit.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

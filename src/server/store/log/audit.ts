@@ -4,16 +4,23 @@
  * the write (`audit-entry.ts`).
  */
 import type { WatchKind } from '../../../api/kinds.ts';
-import { parseChangeSetId, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
+import {
+  parseChangeSetId,
+  parseOrganizationId,
+  parseUserId,
+  type OrganizationId,
+  type UserId,
+} from '../../../policy/ids.ts';
 import { auditRow, changeOf, insertAudit } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { toStoreError } from '../postgres/failure.ts';
-import type { AuditRecord, DeviceRecord, GroupRecord } from '../contract/records.ts';
+import type { AuditRecord, DeviceRecord, GroupRecord } from '../data/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { rowsWithin, statement, withinBytes, withRevision, type PageRow, type Value } from '../postgres/sql.ts';
 import { firstIdAt } from '../write/uuid.ts';
-import type { Audit } from '../contract/audit.ts';
 import { couldSee } from './history.ts';
+import type { NewAuditRecord } from '../data/audit.ts';
+import type { Page, Rows } from '../data/page.ts';
 
 interface AuditRow {
   readonly id: string;
@@ -205,7 +212,7 @@ interface PendingAuditRow {
   readonly reject: (cause: unknown) => void;
 }
 
-export function auditIn(context: Context, keepMs: number): Audit {
+export function auditIn(context: Context, keepMs: number) {
   const { reads, writes } = context;
   let waiting: PendingAuditRow[] = [];
   let busy = false;
@@ -225,14 +232,26 @@ export function auditIn(context: Context, keepMs: number): Audit {
   };
 
   return {
-    record(entry) {
+    /** For what is no write, such as a sign-in. Resolves when the entry is durable. */
+    record(entry: NewAuditRecord): Promise<void> {
       return new Promise((resolve, reject) => {
         waiting.push({ row: auditRow(context, entry), resolve, reject });
         if (!busy) void drain();
       });
     },
 
-    async list(org, page) {
+    /**
+     * Newest first, of the times from `since` to `until`; `after` is the last id seen. Without an organization: what concerns the whole server. With a reader, the states before and
+     * after as well, where the history has them and the reader could see them.
+     */
+    async list(
+      org: OrganizationId | undefined,
+      page?: Page & {
+        readonly reader?: UserId | undefined;
+        readonly since?: string | undefined;
+        readonly until?: string | undefined;
+      },
+    ): Promise<Rows<AuditRecord>> {
       const values = askedValues(page);
       if (org === undefined) return (await reads.run(listOfServer, values)).map((row) => record(row, ownWords(row)));
       const reader = page?.reader;
@@ -240,7 +259,8 @@ export function auditIn(context: Context, keepMs: number): Audit {
       return rowsWithin(rows, (row) => (reader === undefined ? record(row) : detailed(row)));
     },
 
-    async forget() {
+    /** Forgets entries past their retention. */
+    async forget(): Promise<void> {
       const border = firstIdAt(context.clock() - keepMs);
       for (let from = oldest, more = true; more;) {
         const dropped = await writes.run(forgetAudit, [from, border, forgottenAtOnce]);
@@ -250,3 +270,5 @@ export function auditIn(context: Context, keepMs: number): Audit {
     },
   };
 }
+
+export type Audit = ReturnType<typeof auditIn>;

@@ -4,9 +4,9 @@ import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';
 import { brief, device, group, logOf, makeWorld, openTestStore, query, type World } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
-import type { Store } from '../contract/store.ts';
+import type { Store } from '../open.ts';
 import { Random } from '../../../../test/lib/random.ts';
-import { isInGap, type Entry, type Hint } from '../contract/change-log.ts';
+import { isInGap, type Entry, type Hint } from '../data/change-log.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

@@ -4,7 +4,7 @@ import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
 import { statement } from '../postgres/sql.ts';
-import type { ChangeLog, EndedRight, Head, Projection } from '../contract/change-log.ts';
+import type { EndedRight, Head, Projection, Heads, Resumption, Entry, StateQuery, Hint } from '../data/change-log.ts';
 import { checkListing, forgetDeletions, readResumption } from './gaps.ts';
 import { Durability } from './durability.ts';
 import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
@@ -138,7 +138,7 @@ export interface Retention {
   readonly deletionsMs: number;
 }
 
-export function changeLogIn(context: Context, retention: Retention): ChangeLog {
+export function changeLogIn(context: Context, retention: Retention) {
   const { reads, transactions, hints, guard } = context;
   const durability = new Durability(context.writes);
   let hasStandbys = false;
@@ -160,7 +160,11 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
     return { heads, ended, follows: guard.follows(mark, heads, BigInt(ended[0]?.through ?? 0)) };
   };
   return {
-    async heads(orgs, endedSince) {
+    /**
+     * Two queries, however many organizations. `endedSince`: the `endedThrough` of an earlier answer. No head is below one that this server has seen: where
+     * the database lost a part of its history, every organization has leapt before this answers.
+     */
+    async heads(orgs: readonly OrganizationId[], endedSince?: string): Promise<Heads> {
       let read = await readOnce(orgs, endedSince);
       if (!read.follows) {
         await guard.verify();
@@ -188,16 +192,35 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
       };
     },
 
-    resumption: (org) => readResumption(reads, org),
-    checkListing: (org, revision) => checkListing(reads, org, revision),
+    /**
+     * From where readers can resume. A gap holds no revision that a record has, so that a reader that just listed can resume. Gaps never
+     * go away: an answer holds for every later moment.
+     */
+    resumption: (org: OrganizationId): Promise<Resumption> => readResumption(reads, org),
+    /** Fails with `revision_gone` where a listing after this revision would mislead its reader: it is above the head, or discarded (reference 4.5 (5)). */
+    checkListing: (org: OrganizationId, revision: number | undefined): Promise<void> =>
+      checkListing(reads, org, revision),
 
-    async readChanges(org, after, limit) {
+    /**
+     * The exact log after a revision, ascending, without a hole: the first entry is `after` + 1, each next one more.
+     * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`.
+     */
+    async readChanges(org: OrganizationId, after: number, limit: number): Promise<readonly Entry[] | undefined> {
       const rows = await durable(org, await reads.run(readChanges, [org, after, limit]));
       const whole = rows.every(({ revision }, index) => revision === after + 1 + index);
       return whole ? rows.map((row) => entryOf(row)) : undefined;
     },
 
-    async readState(org, { kinds, after, limit, deletions: withDeletions }) {
+    /**
+     * The newest state of every resource of these kinds changed after a revision, ascending by revision, at most `limit`. With
+     * `deletions` also those, and departures of users' groups (`hidden_from`), so that one revision may come twice. Pages need no
+     * common snapshot: a record that changes meanwhile moves to a higher revision and is met there. Devices by identity come with `json` and
+     * `revision` as that view shows them.
+     */
+    async readState(
+      org: OrganizationId,
+      { kinds, after, limit, deletions: withDeletions }: StateQuery,
+    ): Promise<readonly Entry[]> {
       const [first] = kinds;
       if (first === undefined) return [];
       const which = kinds.length > 1 ? 'both' : first;
@@ -211,11 +234,13 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
       return (await durable(org, rows)).map((row) => entryOf(row));
     },
 
-    onHint(listener) {
+    /** Called for every commit of this process at once, of this server's others soon, and of other servers through the database. Returns what ends it. */
+    onHint(listener: (hint: Hint) => void): () => void {
       return hints.on(listener);
     },
 
-    async compact() {
+    /** Forgets superseded log rows, and deletions past their retention that no reader needs. Safe to run anywhere, any time; one server does it, the others pass. */
+    async compact(): Promise<void> {
       /** How many entries were dropped; undefined when another server is at it. */
       const dropBatch = (): Promise<number | undefined> =>
         transactions.run(async (tx) => {
@@ -231,3 +256,5 @@ export function changeLogIn(context: Context, retention: Retention): ChangeLog {
     },
   };
 }
+
+export type ChangeLog = ReturnType<typeof changeLogIn>;

@@ -1,11 +1,11 @@
 /** Proves what streams need from the log: departures at their own revision, and ended rights. */
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseGroupId } from '../../../policy/ids.ts';
-import type { Store } from '../contract/store.ts';
+import type { Store } from '../open.ts';
 import { device, group, makeWorld, someDigest } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

@@ -2,13 +2,13 @@
  * Proves that the processes of one server learn of each other's commits directly and once, and through the database
  * when the direct way fails.
  */
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseOrganizationId, parseTokenId } from '../../../policy/ids.ts';
-import type { Hint } from '../contract/change-log.ts';
-import type { Store } from '../contract/store.ts';
+import type { Hint } from '../data/change-log.ts';
+import type { Store } from '../open.ts';
 import { Hints } from '../postgres/hints.ts';
 import { Primary } from '../postgres/primary.ts';
 import { MemoryWorkerPeers } from '../postgres/worker-peers.fixture.ts';

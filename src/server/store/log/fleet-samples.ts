@@ -1,9 +1,30 @@
 /** Owns fleet samples in the database: one small row for each organization and time step in which a device reported. */
 import { sampleHours, sampleSeconds } from '../../../api/enforcement/overview.ts';
-import { parseOrganizationId } from '../../../policy/ids.ts';
-import type { FleetSamples } from '../contract/fleet-samples.ts';
+import { parseOrganizationId, type OrganizationId } from '../../../policy/ids.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
+import type { Timestamp } from '../data/records.ts';
+
+export interface CountedPackets {
+  readonly org: OrganizationId;
+  readonly admitted: number;
+  readonly refused: number;
+}
+
+export interface Sample {
+  readonly at: Timestamp;
+  readonly devices?: number;
+  readonly in_force?: number;
+  readonly admitted: number;
+  readonly refused: number;
+}
+
+export interface SampleQuery {
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+  /** Seconds of one sample of the answer, a multiple of those that are kept: packets are summed, and of states the worst is shown. */
+  readonly seconds: number;
+}
 
 /** What a sample holds at most: what all readers keep exactly, and what can be added to itself. A fleet that lies spoils its own picture only. */
 const most = Number.MAX_SAFE_INTEGER;
@@ -53,11 +74,13 @@ const readSamples = statement<SampleRow>(
 const step = sampleSeconds * 1_000;
 export const sampleRetentionMs = sampleHours * 3_600_000;
 
-export function fleetSamplesIn({ reads, writes, clock }: Pick<Context, 'reads' | 'writes' | 'clock'>): FleetSamples {
+/** Samples are a picture, not an account: what a process that dies had not written yet is lost. Organizations that are gone are passed over. */
+export function fleetSamplesIn({ reads, writes, clock }: Pick<Context, 'reads' | 'writes' | 'clock'>) {
   const text = (ms: number): string => new Date(ms).toISOString();
   const now = (): string => text(Math.floor(clock() / step) * step);
   return {
-    async add(counted) {
+    /** Adds to the current sample. One write for any number of organizations. */
+    async add(counted: readonly CountedPackets[]): Promise<void> {
       if (counted.length === 0) return;
       await writes.run(addPackets, [
         counted.map(({ org }) => org),
@@ -67,17 +90,23 @@ export function fleetSamplesIn({ reads, writes, clock }: Pick<Context, 'reads' |
       ]);
     },
 
-    async claim(orgs) {
+    /** Returns those of these organizations whose state is not yet in the current sample. Only one caller gets each of them. */
+    async claim(orgs: readonly OrganizationId[]): Promise<readonly OrganizationId[]> {
       if (orgs.length === 0) return [];
       const rows = await writes.run(claimSamples, [orgs, now()]);
       return rows.map(({ org_id }) => parseOrganizationId(org_id));
     },
 
-    async record(org, { devices, in_force }) {
+    /** Writes the state that was claimed. */
+    async record(
+      org: OrganizationId,
+      { devices, in_force }: { readonly devices: number; readonly in_force: number },
+    ): Promise<void> {
       await writes.run(recordState, [org, now(), devices, in_force]);
     },
 
-    async read(org, { since, seconds }) {
+    /** Oldest first. */
+    async read(org: OrganizationId, { since, seconds }: SampleQuery): Promise<readonly Sample[]> {
       const rows = await reads.run(readSamples, [org, text(since), seconds]);
       return rows.map(({ at, devices, in_force, admitted, refused }) => ({
         at,
@@ -89,3 +118,5 @@ export function fleetSamplesIn({ reads, writes, clock }: Pick<Context, 'reads' |
     },
   };
 }
+
+export type FleetSamples = ReturnType<typeof fleetSamplesIn>;

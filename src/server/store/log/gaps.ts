@@ -8,7 +8,7 @@
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 import { parseOrganizationId, type OrganizationId } from '../../../policy/ids.ts';
-import type { EraStart, Resumption } from '../contract/change-log.ts';
+import type { EraStart, Resumption } from '../data/change-log.ts';
 import { refuse } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';

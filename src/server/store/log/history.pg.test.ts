@@ -7,10 +7,10 @@ import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.
 import { Random } from '../../../../test/lib/random.ts';
 import { rounds } from '../../../../test/lib/thorough.ts';
 import { parseDeviceId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
-import { asServer, type Actor } from '../contract/actor.ts';
-import type { Entry } from '../contract/change-log.ts';
-import type { Page, Rows } from '../contract/page.ts';
-import type { GroupRecord } from '../contract/records.ts';
+import { asServer, type Actor } from '../data/actor.ts';
+import type { Entry } from '../data/change-log.ts';
+import type { Page, Rows } from '../data/page.ts';
+import type { GroupRecord } from '../data/records.ts';
 import { brief, device, group, join, logOf, makeWorld, problemOf, query, ssh, type World } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

@@ -1,11 +1,18 @@
 /** Owns the reading of the history: the states of a record, an organization at a revision, and the retention. */
 import type { WatchKind } from '../../../api/kinds.ts';
-import { parseDeviceId, parseUserId } from '../../../policy/ids.ts';
+import {
+  parseDeviceId,
+  parseUserId,
+  type OrganizationId,
+  type GroupId,
+  type DeviceId,
+  type UserId,
+} from '../../../policy/ids.ts';
 import { refuse } from '../../problems.ts';
-import type { GroupReader } from '../contract/groups.ts';
-import type { History, IdentityState, State, StatePage, WrittenState } from '../contract/history.ts';
-import type { Rows } from '../contract/page.ts';
-import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../contract/records.ts';
+import type { GroupReader, GroupOwner } from '../data/groups.ts';
+import type { IdentityState, State, StatePage, WrittenState, AddedAddress } from '../data/history.ts';
+import type { Rows, RevisionPage } from '../data/page.ts';
+import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../data/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { pageValues, rowsWithin, statement, withinBytes, withRevision, type PageRow } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
@@ -226,7 +233,7 @@ const stateOf = <T>(kind: WatchKind, { revision, type, at, body, ...author }: St
   record: recordOf(kind, body, revision) as T,
 });
 
-export function historyIn(context: Context, keepMs: number): History {
+export function historyIn(context: Context, keepMs: number) {
   const { reads, writes } = context;
 
   async function states<T>(
@@ -257,9 +264,16 @@ export function historyIn(context: Context, keepMs: number): History {
   }
 
   return {
-    ofGroup: (org, id, query) => states<GroupRecord>('security-groups', [org, id], query),
-    ofDevice: (org, id, query = {}) => states<DevicePolicyRecord>('device', [org, id], query),
-    async addressesOf(org, id) {
+    /** Newest first; none where the reader could never see the group. */
+    ofGroup: (
+      org: OrganizationId,
+      id: GroupId,
+      query: StatePage & { readonly reader: GroupReader },
+    ): Promise<Rows<State<GroupRecord>>> => states<GroupRecord>('security-groups', [org, id], query),
+    ofDevice: (org: OrganizationId, id: DeviceId, query: StatePage = {}): Promise<Rows<State<DevicePolicyRecord>>> =>
+      states<DevicePolicyRecord>('device', [org, id], query),
+    /** Every address that the device has or had in its newest 10,000 states, as it was written, each once: who added it last, and when. */
+    async addressesOf(org: OrganizationId, id: DeviceId): Promise<readonly AddedAddress[]> {
       const rows = await reads.run(listAddresses, [org, id]);
       return rows.map(({ address, at, user_id, username }) => ({
         address,
@@ -268,7 +282,8 @@ export function historyIn(context: Context, keepMs: number): History {
         ...(username !== null && { username }),
       }));
     },
-    async identitiesOf(org, ids) {
+    /** The newest 100 states of each of these devices: of one device after the other, newest first. */
+    async identitiesOf(org: OrganizationId, ids: readonly DeviceId[]): Promise<readonly IdentityState[]> {
       return (await reads.run(listIdentities, [org, ids])).map(({ id, at, type, body, by_owner }): IdentityState => {
         const record = JSON.parse(withRevision(body, 0)) as DeviceRecord;
         const { labels = [], tunnel_ip, addresses = [], created_at } = record;
@@ -277,21 +292,49 @@ export function historyIn(context: Context, keepMs: number): History {
         return { device_id: parseDeviceId(id), at, ...identity, by_owner, is_first: created_at === at };
       });
     },
-    async namesakes(org, id, { below, limit, bytes } = {}) {
+    /** Other devices that have, or had, the host name of this one: of each its newest state under that name, newest first. */
+    async namesakes(
+      org: OrganizationId,
+      id: DeviceId,
+      { below, limit, bytes }: StatePage = {},
+    ): Promise<Rows<State<DevicePolicyRecord>>> {
       const rows = await reads.run(listNamesakes, [org, id, below ?? null, limit ?? null, bytes ?? null]);
       return rowsWithin(rows, (row) => stateOf<DevicePolicyRecord>('device', row));
     },
 
-    groupsAt(org, revision, { reader, owner, gt_revision, bytes, ...page }) {
+    /** The groups at a revision, in the order of ids. Fails with `revision_ahead` or `revision_gone`. */
+    groupsAt(
+      org: OrganizationId,
+      revision: number,
+      {
+        reader,
+        owner,
+        gt_revision,
+        bytes,
+        ...page
+      }: RevisionPage & { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
+    ): Promise<Rows<Stored<GroupRecord>>> {
       const owned = owner === undefined ? null : owner === 'organization' ? '' : owner;
       const values = [...pageValues(page), gt_revision ?? 0, bytes ?? null, reader ?? null, owned];
       return standing<GroupRecord>(reads, groupsAt, [org, revision, ...values]);
     },
 
-    devicesAt: (org, revision, { gt_revision, bytes, ...page }) =>
+    /**
+     * The devices at a revision, in the order of ids: what decides their policy. Other fields are as they were at the last
+     * change of these. Fails with `revision_ahead` or `revision_gone`.
+     */
+    devicesAt: (
+      org: OrganizationId,
+      revision: number,
+      { gt_revision, bytes, ...page }: RevisionPage,
+    ): Promise<Rows<Stored<DeviceRecord>>> =>
       standing<DeviceRecord>(reads, devicesAt, [org, revision, ...pageValues(page), gt_revision ?? 0, bytes ?? null]),
 
-    async between(org, { after, through, limit }) {
+    /** All states that were written after a revision, up to another one, in their order: at most this many. */
+    async between(
+      org: OrganizationId,
+      { after, through, limit }: { readonly after: number; readonly through: number; readonly limit: number },
+    ): Promise<readonly WrittenState[]> {
       const rows = await reads.run(listBetween, [org, after, through, limit]);
       return rows.map(({ kind, id, revision, type, at, body, ...author }) => ({
         kind,
@@ -303,27 +346,40 @@ export function historyIn(context: Context, keepMs: number): History {
       }));
     },
 
-    async revisionAt(org, at) {
+    /** The newest revision that was written up to a time. Fails with `revision_gone` where the history starts later. */
+    async revisionAt(org: OrganizationId, at: Date): Promise<number> {
       const [row] = await reads.run(revisionAt, [org, at.toISOString()]);
       if (row === undefined) return refuse({ code: 'not_found', what: 'organization' });
       const { history_start, revision } = row;
       return revision ?? refuse({ code: 'revision_gone', oldest: history_start });
     },
 
-    async groupAt(org, revision, id, reader) {
+    /** One of them; undefined when it did not exist then or the reader could not see it. */
+    async groupAt(
+      org: OrganizationId,
+      revision: number,
+      id: GroupId,
+      reader: GroupReader,
+    ): Promise<Stored<GroupRecord> | undefined> {
       // A restore writes it, so the primary answers.
       const [group] = await standing<GroupRecord>(reads, groupAt, [org, revision, id, reader ?? null]);
       return group;
     },
 
-    async deletedGroup(org, id, reader) {
+    /** A group that was deleted, as last known, with its owner and the revision of its deletion. */
+    async deletedGroup(
+      org: OrganizationId,
+      id: GroupId,
+      reader: GroupReader,
+    ): Promise<{ readonly user_id: UserId | undefined; readonly stored: Stored<GroupRecord> } | undefined> {
       const [row] = await reads.run(lastState, [org, id]);
       if (row?.type !== 'delete' || (row.only_for !== null && row.only_for !== reader)) return undefined;
       const user_id = row.owner_id === null ? undefined : parseUserId(row.owner_id);
       return { user_id, stored: stored<GroupRecord>({ id, revision: row.revision, body: row.body }) };
     },
 
-    async forget() {
+    /** Deletes states that ended before the retention period. A state that was current at its start is kept, however old it is. */
+    async forget(): Promise<void> {
       const border = new Date(context.clock() - keepMs).toISOString();
       for (const { org_id, revision } of await writes.run(findOld, [border])) {
         await writes.run(markStart, [org_id, revision]);
@@ -336,3 +392,5 @@ export function historyIn(context: Context, keepMs: number): History {
     },
   };
 }
+
+export type History = ReturnType<typeof historyIn>;

@@ -1,7 +1,8 @@
 /** Owns leases in the database, by its clock, so that the clocks of servers may differ. */
-import type { Leases } from '../contract/leases.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
+
+export type LeasedWork = 'audit_log' | 'retention';
 
 /** Values: kind, holder, milliseconds. */
 const claimLease = statement<{ kind: string }>(
@@ -15,10 +16,13 @@ const releaseLeases = statement<never>(
   `UPDATE leases SET until = '-infinity' WHERE holder = $1::uuid`,
 );
 
-export const leasesIn = ({ writes }: Pick<Context, 'writes'>): Leases => ({
-  claim: async (work, holder, forMs) => (await writes.run(claimLease, [work, holder, forMs])).length > 0,
+export const leasesIn = ({ writes }: Pick<Context, 'writes'>) => ({
+  /** Whether this holder does the work, from now on for so long; no other holder is told so meanwhile. A holder may renew it at any time. */
+  claim: async (work: LeasedWork, holder: string, forMs: number): Promise<boolean> =>
+    (await writes.run(claimLease, [work, holder, forMs])).length > 0,
 
-  async release(holder) {
+  /** Another holder may begin at once. */
+  async release(holder: string): Promise<void> {
     await writes.run(releaseLeases, [holder]);
   },
 });

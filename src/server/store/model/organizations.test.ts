@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { OrganizationChange } from '../../../organization/organization.ts';
 import { parseDeviceId, parseOrganizationId } from '../../../policy/ids.ts';
 import { processSlices } from '../../scheduling/time-slices.ts';
-import type { Entry } from '../contract/change-log.ts';
+import type { Entry } from '../data/change-log.ts';
 import { OrganizationModels } from './organizations.ts';
 
 const org = parseOrganizationId('00000000-0000-4000-8000-000000000001');

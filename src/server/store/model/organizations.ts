@@ -15,16 +15,23 @@ import {
   type OrganizationStep,
 } from '../../../organization/organization.ts';
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { ChangeLog, Entry } from '../contract/change-log.ts';
+import type { Entry } from '../data/change-log.ts';
 import { StoreError } from '../../problems.ts';
-import type { FollowedOrganization, Models, ShortSteps } from '../contract/store.ts';
+import type { ShortSteps } from '../data/short-steps.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withRevision } from '../postgres/sql.ts';
-import { readState } from './read-state.ts';
+import { readState, type LogReader } from './read-state.ts';
 import { Trail, type LoggedStep } from './trail.ts';
 
+/** An organization, and how it came to what it is. */
+export interface FollowedOrganization {
+  readonly organization: Organization;
+  /** Every step since what was given, in the order of revisions; undefined where not all of them are known. */
+  readonly steps: readonly OrganizationStep[] | undefined;
+}
+
 export interface ModelsOptions {
-  readonly log: Pick<ChangeLog, 'heads' | 'readState' | 'readChanges'>;
+  readonly log: LogReader;
   readonly slices: ShortSteps;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
@@ -102,8 +109,8 @@ const readLogged = statement<LoggedRow>(
    ORDER BY revision`,
 );
 
-/** A model that it gives never changes. */
-export class OrganizationModels implements Models {
+/** The models of organizations. A model that it gives never changes: a later state is another one. */
+export class OrganizationModels {
   readonly #o: ModelsOptions;
   /** Those that were not used for longest come first. */
   readonly #kept = new Map<OrganizationId, Kept>();
@@ -123,7 +130,7 @@ export class OrganizationModels implements Models {
     return this.#asOfNow(org, await this.#readInTurn(org));
   }
 
-  /** The organization with everything that was written before this call, and how it came to that since `last`. */
+  /** The organization with everything that was written before this call, and how it came to that since `last`, which is an earlier answer. */
   async follow(org: OrganizationId, last?: FollowedOrganization): Promise<FollowedOrganization> {
     const kept = await this.#readInTurn(org);
     const origin = last && this.#origins.get(last);

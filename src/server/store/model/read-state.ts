@@ -1,14 +1,21 @@
 /** Owns the reading of an organization's current devices and groups, in pages and time slices. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { ShortSteps } from '../contract/store.ts';
-import type { ChangeLog, Entry, Projection } from '../contract/change-log.ts';
+import type { ShortSteps } from '../data/short-steps.ts';
+import type { Entry, Heads, Projection, StateQuery } from '../data/change-log.ts';
 
 /** Rows in one read. Records of groups may have some megabytes. */
 const rows = { device: 500, 'security-groups': 4 } as const satisfies Partial<Record<Projection, number>>;
 
+/** What the models read of the log; the promises are those of `changeLogIn`. */
+export interface LogReader {
+  heads(orgs: readonly OrganizationId[]): Promise<Heads>;
+  readChanges(org: OrganizationId, after: number, limit: number): Promise<readonly Entry[] | undefined>;
+  readState(org: OrganizationId, query: StateQuery): Promise<readonly Entry[]>;
+}
+
 /** Gives `take` every record. One that changes meanwhile may come twice, and then the later state comes last. */
 export async function readState(
-  log: Pick<ChangeLog, 'readState'>,
+  log: Pick<LogReader, 'readState'>,
   org: OrganizationId,
   slices: ShortSteps,
   take: (entry: Entry) => void | Promise<void>,

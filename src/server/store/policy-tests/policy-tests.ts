@@ -1,16 +1,30 @@
 /** Owns policy tests in the store: one list for each organization, replaced as a whole. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import { testLimits, type PolicyTest } from '../../../policy/policy-test/policy-test.ts';
-import type { PolicyTestResults, PolicyTests } from '../contract/change/policy-tests.ts';
+import {
+  testLimits,
+  type FailingTest,
+  type PolicyTest,
+  type TestResult,
+} from '../../../policy/policy-test/policy-test.ts';
 import { resultsOf } from '../../../organization/policy-test/evaluate.ts';
-import { refuse } from '../../problems.ts';
+import { isTooCostly, refuse } from '../../problems.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
-import type { Actor } from '../contract/actor.ts';
+import type { Actor } from '../data/actor.ts';
 import { refuseBroken } from './check.ts';
 import { judge, judgeInTransaction, readTested, type StateMemory, type TestedOrganization } from './state.ts';
+import type { Expected } from '../data/page.ts';
+
+/** The tests of an organization and their results at one revision of it. */
+export interface PolicyTestResults {
+  readonly tests: readonly PolicyTest[];
+  /** In the order of the tests. */
+  readonly results: readonly TestResult[];
+  /** Of the list of tests: it counts how often the list was replaced, and is no revision of the organization. */
+  readonly revision: number;
+}
 
 /**
  * Runs in a transaction. The flag `has_tests` is beside the revision, in a row that every write reads anyway: without
@@ -81,27 +95,52 @@ export async function replaceTests(
   return after;
 }
 
-export function policyTestsIn(context: Context, memory: StateMemory): PolicyTests {
+/**
+ * Tests run in the transaction of every write of a person that can change a verdict, under the organization's lock: a write by which a test
+ * that did not fail fails is refused with `policy_test_failed`. What no person writes is never refused; the results show it.
+ */
+export function policyTestsIn(context: Context, memory: StateMemory) {
   const stateOf = async (org: OrganizationId): Promise<TestedOrganization> => {
     const state = await readTested(context.reads, org, await memory.models.read(org), memory.get(org));
     memory.set(org, state);
     return state;
   };
+  const read = async (org: OrganizationId): Promise<PolicyTestResults> => {
+    // What tests look at is read only where there are any.
+    const [known] = await context.reads.run(findTests, [org]);
+    if (known === undefined || !known.has_tests) return { tests: [], results: [], revision: known?.revision ?? 0 };
+    return judgedTests(await stateOf(org), memory);
+  };
   return {
-    async read(org) {
-      // What tests look at is read only where there are any.
-      const [known] = await context.reads.run(findTests, [org]);
-      if (known === undefined || !known.has_tests) return { tests: [], results: [], revision: known?.revision ?? 0 };
-      return judgedTests(await stateOf(org), memory);
+    /** Fails with `tests_too_costly` where the organization has outgrown its tests. */
+    read,
+
+    /** The tests that fail, each with its reason; none where they take too much work to be judged. */
+    async failing(org: OrganizationId): Promise<readonly FailingTest[]> {
+      const known = await read(org).catch((cause: unknown) => {
+        if (isTooCostly(cause)) return undefined;
+        throw cause;
+      });
+      return (known?.tests ?? []).flatMap((test, index) => {
+        const result = known?.results[index];
+        return result?.state === 'failing' ? [{ test, failure: result.failure, until: result.until }] : [];
+      });
     },
 
-    async list(org) {
+    /** The tests alone, and how often the list was replaced. */
+    async list(org: OrganizationId): Promise<Pick<PolicyTestResults, 'tests' | 'revision'>> {
       const [known] = await context.reads.run(listTests, [org]);
       const tests = known?.tests ?? undefined;
       return { tests: tests === undefined ? [] : readTests(tests), revision: known?.revision ?? 0 };
     },
 
-    async replace(org, by, tests, options = {}) {
+    /** All tests at once. A test that is new, or other than before, and fails is refused as well. */
+    async replace(
+      org: OrganizationId,
+      by: Actor,
+      tests: readonly PolicyTest[],
+      options: Expected = {},
+    ): Promise<PolicyTestResults> {
       await context.models.warm(org);
       const { after: written } = await inOrganization(
         context,
@@ -120,3 +159,5 @@ export function policyTestsIn(context: Context, memory: StateMemory): PolicyTest
     },
   };
 }
+
+export type PolicyTests = ReturnType<typeof policyTestsIn>;

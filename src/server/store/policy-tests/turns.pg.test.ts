@@ -5,8 +5,9 @@ import { parseGroupId } from '../../../policy/ids.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
 import { processSlices } from '../../scheduling/time-slices.ts';
-import { asServer, rightRoles, type Actor } from '../contract/actor.ts';
-import type { ShortSteps, Store } from '../contract/store.ts';
+import { asServer, rightRoles, type Actor } from '../data/actor.ts';
+import type { ShortSteps } from '../data/short-steps.ts';
+import type { Store } from '../open.ts';
 import { device, group, openTestStore, someDigest } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

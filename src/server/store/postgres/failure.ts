@@ -1,6 +1,6 @@
 /** Owns the translation of errors from PostgreSQL and its driver: every failure becomes a `StoreError` here. */
 import { StoreError } from '../../problems.ts';
-import { groupQuotas } from '../contract/quotas.ts';
+import { groupQuotas } from '../data/quotas.ts';
 
 const codeOf = (cause: unknown): string => {
   const code = typeof cause === 'object' && cause !== null && 'code' in cause ? cause.code : undefined;

@@ -1,10 +1,10 @@
 /** Owns the text form of hints between servers and processes: short, and readable by other versions. */
 import { parseOrganizationId, parseTokenId, parseUserId } from '../../../policy/ids.ts';
-import type { Hint } from '../contract/change-log.ts';
+import type { Hint } from '../data/change-log.ts';
 
 /**
  * On the wire: a letter, then ids. `o` news in an organization, `c` a dead credential, `m` a removed member, `d` a deleted organization; any
- * other letter begins a message (`contract/broadcast.ts`). What transactions have logged is no part of it.
+ * other letter begins a message (`broadcast` of the store). What transactions have logged is no part of it.
  */
 export function encodeHint(hint: Hint): readonly string[] {
   return [

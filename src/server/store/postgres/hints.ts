@@ -6,13 +6,12 @@
  * on a separate connection, it costs writers nothing. It may be lost with that connection: only speed depends on it.
  */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
-import type { WorkerPeers } from '../contract/broadcast.ts';
-import type { Hint } from '../contract/change-log.ts';
+import { type WorkerPeers, WorkerPeerHints } from './worker-peer-hints.ts';
+import type { Hint } from '../data/change-log.ts';
 import type { DatabaseConnection } from './database-connection.ts';
 import { checkArrival, type ListenWay } from './listen-check.ts';
 import { decodeHint, emptyHint, encodeHint } from './hint-text.ts';
 import type { Primary } from './primary.ts';
-import { WorkerPeerHints } from './worker-peer-hints.ts';
 import { statement } from './sql.ts';
 
 const channel = 'ringfence';

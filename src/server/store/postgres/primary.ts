@@ -11,9 +11,16 @@ import { Socket } from 'node:net';
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import { Client, type ClientConfig } from 'pg';
 import { parseDatabaseUrl, type DatabaseAddress, type DatabaseHost } from '../../options/database-url.ts';
-import type { SharedTimeline } from '../contract/broadcast.ts';
 import { DatabaseConnection } from './database-connection.ts';
 import { typeParsers } from './type-parsers.ts';
+
+/** The newest timeline of the database that a process of this server has seen. A primary on an older one was replaced. */
+export interface SharedTimeline {
+  /** This process has seen it. */
+  saw(timeline: number): void;
+  /** Calls a listener with the newest so far, 0 where there is none, and then with each newer one. */
+  listen(listener: (timeline: number) => void): void;
+}
 
 /** In milliseconds; 0 is for ever. */
 export interface Timeouts {

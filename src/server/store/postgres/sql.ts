@@ -1,5 +1,5 @@
 /** Owns how the store writes SQL: named statements with typed rows, and the values that they take. */
-import type { Page, Rows } from '../contract/page.ts';
+import type { Page, Rows } from '../data/page.ts';
 
 declare const rows: unique symbol;
 

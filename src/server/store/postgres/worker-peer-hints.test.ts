@@ -1,7 +1,7 @@
 /** Proves the hints between the processes of one server: complete, in order, bounded, and counted as received only when they were. */
 import { describe, expect, test } from 'vitest';
 import { parseOrganizationId, parseUserId, type OrganizationId } from '../../../policy/ids.ts';
-import type { Entry, Hint } from '../contract/change-log.ts';
+import type { Entry, Hint } from '../data/change-log.ts';
 import { decodeHint } from './hint-text.ts';
 import { WorkerPeerHints } from './worker-peer-hints.ts';
 import { readMessage } from './worker-peer-message.ts';

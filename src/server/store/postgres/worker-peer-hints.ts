@@ -6,9 +6,16 @@
  * it; a process that lost them here gets them there. The queue is bounded: it drops log entries first, because they can
  * be read, and then everything.
  */
-import type { WorkerPeers } from '../contract/broadcast.ts';
-import type { Hint } from '../contract/change-log.ts';
+import type { Hint } from '../data/change-log.ts';
 import { readMessage, type EncodedHint, type WorkerPeerMessage } from './worker-peer-message.ts';
+
+/** The other processes of this server. Messages may be lost, when a process dies or does not read. */
+export interface WorkerPeers {
+  /** Sends all of them something that JSON can hold, without waiting. */
+  send(message: unknown): void;
+  /** Calls a listener with what they send, in the order in which each of them sent it. The last listener counts. */
+  listen(listener: (message: unknown) => void): void;
+}
 
 /** In characters: beyond it a message goes without entries, and what is half of it without any is not sent at all. */
 const mostSize = 256 * 1024;

@@ -3,7 +3,7 @@
  * with one invalid part is ignored.
  */
 import { isUuid, parseOrganizationId, parseUserId } from '../../../policy/ids.ts';
-import type { Entry, Hint } from '../contract/change-log.ts';
+import type { Entry, Hint } from '../data/change-log.ts';
 import { decodeHint } from './hint-text.ts';
 
 /** A hint as it goes from process to process. */

@@ -1,5 +1,5 @@
 /** Owns an in-memory link between the processes of one server: messages are copied as JSON and may be late or lost. */
-import type { WorkerPeers } from '../contract/broadcast.ts';
+import type { WorkerPeers } from './worker-peer-hints.ts';
 
 export class MemoryWorkerPeers implements WorkerPeers {
   readonly #others: MemoryWorkerPeers[] = [];

@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import type { DeviceId } from '../../../policy/ids.ts';
-import { asServer } from '../contract/actor.ts';
-import type { Store } from '../contract/store.ts';
+import { asServer } from '../data/actor.ts';
+import type { Store } from '../open.ts';
 import { device, makeWorld, openTestStore, query, type World } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

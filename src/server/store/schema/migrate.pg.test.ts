@@ -6,7 +6,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import { StoreError } from '../../problems.ts';
 import { migrate } from './migrate.ts';
 import { openStore } from '../open.ts';

@@ -1,6 +1,6 @@
 /** Owns the end of a trial inside a transaction: it keeps the change or restores the earlier state. Both take new revisions. */
-import type { Actor } from '../contract/actor.ts';
-import type { GroupBefore, RecordTrial } from '../contract/records.ts';
+import type { Actor } from '../data/actor.ts';
+import type { GroupBefore, RecordTrial } from '../data/records.ts';
 import { leaveView } from '../devices/group-views.ts';
 import { removeGroup } from '../groups/groups.ts';
 import type { DeviceContent } from '../write/records/device-text.ts';

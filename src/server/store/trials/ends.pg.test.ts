@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
 import { endsOfTime } from '../../ends.ts';
-import type { Store } from '../contract/store.ts';
+import type { Store } from '../open.ts';
 import { theServer } from '../write/the-server.ts';
 import { device, group, makeWorld, openTestStore, query } from '../store.fixture.ts';
 

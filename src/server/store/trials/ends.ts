@@ -1,13 +1,37 @@
 /** Owns what ends by time, in the store: trials and isolations, found by the rows that hold when. */
-import { parseDeviceId, parseOrganizationId, parseTrialId, parseUserId } from '../../../policy/ids.ts';
-import { asServer, type Actor } from '../contract/actor.ts';
-import type { AuditNote } from '../contract/audit.ts';
-import type { Ends } from '../contract/change/ends.ts';
-import type { Trials } from '../contract/change/trials.ts';
-import type { Devices } from '../contract/devices.ts';
+import {
+  parseDeviceId,
+  parseOrganizationId,
+  parseTrialId,
+  parseUserId,
+  type DeviceId,
+  type OrganizationId,
+  type TrialId,
+} from '../../../policy/ids.ts';
+import { asServer, type Actor } from '../data/actor.ts';
+import type { AuditNote } from '../data/audit.ts';
+import type { Trials } from './trials.ts';
+import type { Devices } from '../devices/devices.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { theServer } from '../write/the-server.ts';
+
+interface TimedEnd {
+  readonly org: OrganizationId;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+export type Ending =
+  | (TimedEnd & { readonly kind: 'trial'; readonly id: TrialId })
+  | (TimedEnd & {
+      readonly kind: 'isolation';
+      readonly id: DeviceId;
+      /** As it was found. */
+      readonly revision: number;
+      /** In whose name it is lifted: the owner who isolated it, or another one. */
+      readonly owner: string;
+    });
 
 /** Values: until when. */
 const findEnds = statement<{
@@ -39,9 +63,10 @@ const liftNote = (user: Actor['user_id']): AuditNote => ({
 export function endsIn(
   { reads, clock }: Pick<Context, 'reads' | 'clock'>,
   { trials, devices }: { readonly trials: Pick<Trials, 'expire'>; readonly devices: Pick<Devices, 'update'> },
-): Ends {
+) {
   return {
-    async next(withinMs) {
+    /** What has ended or ends within so many milliseconds, the earliest first. */
+    async next(withinMs: number): Promise<readonly Ending[]> {
       const rows = await reads.run(findEnds, [new Date(clock() + withinMs).toISOString()]);
       return rows.map(({ org_id, id, at, isolation }) => {
         const end = { org: parseOrganizationId(org_id), at: Date.parse(at) };
@@ -50,7 +75,11 @@ export function endsIn(
       });
     },
 
-    async end(ending) {
+    /**
+     * Reverts the trial, or removes the isolation from the record, each as a change of its own. Several servers may do it at once: of a trial
+     * that another one has ended nothing happens, an isolation of a device that was changed meanwhile is `precondition_failed` or `not_found`.
+     */
+    async end(ending: Ending): Promise<void> {
       if (ending.kind === 'trial') {
         await trials.expire(ending);
         return;
@@ -62,3 +91,5 @@ export function endsIn(
     },
   };
 }
+
+export type Ends = ReturnType<typeof endsIn>;

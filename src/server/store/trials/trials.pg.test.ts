@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseTrialId, type GroupId, type TrialId } from '../../../policy/ids.ts';
-import { rightRoles, type Actor } from '../contract/actor.ts';
-import type { ChangeSetActor } from '../contract/change/change-sets.ts';
-import type { Stored, GroupRecord } from '../contract/records.ts';
+import { rightRoles, type Actor } from '../data/actor.ts';
+import type { ChangeSetActor } from '../data/change-sets.ts';
+import type { Stored, GroupRecord } from '../data/records.ts';
 import { device, group, logOf, makeWorld, openTestStore, problemOf, ssh, type World } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

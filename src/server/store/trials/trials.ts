@@ -17,9 +17,9 @@ import {
   type TrialRecords,
 } from '../../../policy/trial/right.ts';
 import { isWithin } from '../../../policy/trial/trial.ts';
-import { rightRoles, serverRight, type Actor } from '../contract/actor.ts';
-import type { AuditNote } from '../contract/audit.ts';
-import type { KeepTrialOptions, TrialRecord, Trials } from '../contract/change/trials.ts';
+import { rightRoles, serverRight, type Actor } from '../data/actor.ts';
+import type { AuditNote } from '../data/audit.ts';
+import type { KeepTrialOptions, TrialRecord, RevertTrialOptions } from '../data/trials.ts';
 import { refuse } from '../../problems.ts';
 import { pageValues } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from '../write/audit-entry.ts';
@@ -31,6 +31,7 @@ import { theServer } from '../write/the-server.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { keepChange, rewriteScope, takeBack, triedRecords, type TriedRecords } from './end.ts';
+import type { Page } from '../data/page.ts';
 import * as sql from './statements.ts';
 
 const scopeOf = (text: string | null): readonly Selector[] | undefined =>
@@ -182,7 +183,12 @@ const expiryNote = (user: Actor['user_id']): AuditNote => ({
   request_id: '',
 });
 
-export function trialsIn(context: Context): Trials {
+/**
+ * A user who may write all records of a trial may confirm and widen it. A user who may write one may take it out, and an
+ * owner may revert any trial (`policy/trial/right.ts`). The writing transaction checks this (`forbidden`). When several callers end a trial at the same time, one succeeds and the others fail with `trial_over`.
+ * A revert never fails because of the state that it restores.
+ */
+export function trialsIn(context: Context) {
   const { reads } = context;
   const inTrial = async (
     org: OrganizationId,
@@ -204,20 +210,24 @@ export function trialsIn(context: Context): Trials {
   };
   const isOver = ({ ends_at }: sql.TrialRow): boolean => context.clock() >= Date.parse(ends_at);
   return {
-    async list(org, page) {
+    /** Those that are pending. */
+    async list(org: OrganizationId, page?: Page): Promise<readonly TrialRecord[]> {
       return (await reads.run(sql.listPending, [org, ...pageValues(page)])).map(recordOf);
     },
 
-    async recent(org, since) {
+    /** Those that began or ended since then, in milliseconds since 1970; for alerts. */
+    async recent(org: OrganizationId, since: number): Promise<readonly TrialRecord[]> {
       return (await reads.run(sql.listRecent, [org, new Date(since).toISOString()])).map(recordOf);
     },
 
-    async get(org, id) {
+    /** Also one that is over, while the history is kept. */
+    async get(org: OrganizationId, id: TrialId): Promise<TrialRecord> {
       const [row] = await reads.run(sql.getTrial, [org, id]);
       return row === undefined ? refuse({ code: 'not_found', what: 'trial' }) : recordOf(row);
     },
 
-    confirm: (org, by, id, options) =>
+    /** The change stays. `trial_over` from `ends_at` on, also where the server has not reverted it yet: agents have. */
+    confirm: (org: OrganizationId, by: Actor, id: TrialId, options?: KeepTrialOptions): Promise<TrialRecord> =>
       inTrial(org, by, id, async (locked, pending) => {
         const { trial } = pending;
         await checkRight(context, locked, by, pending, 'keep');
@@ -226,7 +236,8 @@ export function trialsIn(context: Context): Trials {
       }),
 
     // Policy tests show what a revert breaks, and never refuse it.
-    revert: (org, by, id, { records } = {}) =>
+    /** Everything, or the given part of it, is as it was, with new revisions. */
+    revert: (org: OrganizationId, by: Actor, id: TrialId, { records }: RevertTrialOptions = {}): Promise<TrialRecord> =>
       inTrial(org, { ...by, tests: 'report' }, id, async (locked, pending) => {
         if (records === undefined) {
           await checkRight(context, locked, by, pending, 'revert');
@@ -246,7 +257,14 @@ export function trialsIn(context: Context): Trials {
         return takeOut(context, locked, by, pending, records);
       }),
 
-    widen: (org, by, id, scope, options) =>
+    /** More devices try the change; absent: all. `not_wider` where one that tries it would no longer. */
+    widen: (
+      org: OrganizationId,
+      by: Actor,
+      id: TrialId,
+      scope: readonly Selector[] | undefined,
+      options?: KeepTrialOptions,
+    ): Promise<TrialRecord> =>
       inTrial(org, by, id, async (locked, pending) => {
         const { trial, tried } = pending;
         await checkRight(context, locked, by, pending, 'keep');
@@ -260,7 +278,8 @@ export function trialsIn(context: Context): Trials {
         return row === undefined ? refuse({ code: 'unexpected' }) : recordOf(row);
       }),
 
-    async expire({ org, id }) {
+    /** Reverts a trial whose time is over. False where it is not pending any more, or not over. */
+    async expire({ org, id }: { readonly org: OrganizationId; readonly id: TrialId }): Promise<boolean> {
       const [known] = await reads.run(sql.getTrial, [org, id]);
       if (known === undefined) return false;
       const by: Actor = { user_id: theServer, right: serverRight };
@@ -283,3 +302,5 @@ export function trialsIn(context: Context): Trials {
     },
   };
 }
+
+export type Trials = ReturnType<typeof trialsIn>;

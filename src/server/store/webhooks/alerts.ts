@@ -1,10 +1,17 @@
 /** Owns which conditions held at a webhook's last look, so that each causes one alert and none is lost. */
-import type { Webhooks } from '../contract/webhooks.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { deliveryRow, insertDeliveries } from './deliveries.ts';
-import { webhookColumns, webhookRecord, type WebhookRow } from './webhook-row.ts';
+import {
+  webhookColumns,
+  webhookRecord,
+  type ClaimedLook,
+  type Condition,
+  type LookShare,
+  type OwnWebhooks,
+  type WebhookRow,
+} from './webhook-row.ts';
 
 /** Values: now, looked at before, own ones, looked at before for these, excluded organizations, and the only included ones (null: all). */
 const claimScan = statement<WebhookRow & { readonly looks: number; readonly is_new: boolean }>(
@@ -40,19 +47,34 @@ const takeConditions = statement<{ index: number }>(
 /** Deliveries in one statement. */
 const toldAtOnce = 250;
 
-type Part = Pick<Webhooks, 'claimScan' | 'tell'>;
-
-export function alertsIn(context: Context): Part {
+export function alertsIn(context: Context) {
   const { writes, transactions, clock } = context;
   return {
-    async claimScan(everyMs, own, { without, among = null }) {
+    /**
+     * The next webhook whose conditions were not looked at for so long; no other process gets it meanwhile. A process that names those which it
+     * knows as its own gets these sooner, and so before others. `among` names the only organizations that are looked at.
+     */
+    async claimScan(
+      everyMs: number,
+      own: OwnWebhooks,
+      { without, among }: LookShare,
+    ): Promise<ClaimedLook | undefined> {
       const before = (ms: number): string => new Date(clock() - ms).toISOString();
-      const values = [now(context), before(everyMs), own.ids, before(own.everyMs), without, among];
+      const values = [now(context), before(everyMs), own.ids, before(own.everyMs), without, among ?? null];
       const [row] = await writes.run(claimScan, values);
       return row === undefined ? undefined : { ...webhookRecord(row), look: row.looks, is_new: row.is_new };
     },
 
-    async tell(webhook, conditions, isNews) {
+    /**
+     * Records the current conditions in one transaction: new ones become deliveries, ended ones are deleted. So no alert
+     * is lost or sent twice. The call does nothing when a later look has already started. A condition that is no news is
+     * recorded without an alert. Returns the number of new alerts.
+     */
+    async tell(
+      webhook: ClaimedLook,
+      conditions: readonly Condition[],
+      isNews: (condition: Condition) => boolean,
+    ): Promise<number> {
       const rows = conditions.map(({ event, subject_id, occurrence }, index) => ({
         event,
         subject_id,

@@ -1,7 +1,8 @@
 /** Owns deliveries in the store: one process at a time holds each, by a lease that a row lock grants. */
 import type { DeliveredEvent } from '../../../api/alerts/events.ts';
-import { parseOrganizationId } from '../../../policy/ids.ts';
-import type { Condition, DeliveryRecord, WebhookRecord, Webhooks } from '../contract/webhooks.ts';
+import { parseOrganizationId, type OrganizationId, type WebhookId } from '../../../policy/ids.ts';
+import type { Page } from '../data/page.ts';
+import type { ClaimedDelivery, Condition, DeliveryRecord, DeliveryShare, WebhookRecord } from './webhook-row.ts';
 import { inOrg, statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import type { Locked } from '../write/transaction.ts';
@@ -120,18 +121,19 @@ const record = (row: DeliveryRow): DeliveryRecord => ({
   body: JSON.parse(row.body) as unknown,
 });
 
-type Part = Pick<Webhooks, 'deliveries' | 'claimDeliveries' | 'delivered' | 'failed'>;
-
-export function deliveriesIn(context: Context): Part {
+export function deliveriesIn(context: Context) {
   const { reads, writes, clock } = context;
   const inMs = (ms: number): string => new Date(clock() + ms).toISOString();
   return {
-    async deliveries(org, id, page) {
+    /** Newest first; `after` is the last id seen. */
+    async deliveries(org: OrganizationId, id: WebhookId, page?: Page): Promise<readonly DeliveryRecord[]> {
       const rows = await reads.run(listDeliveries, [org, id, page?.after ?? newest, page?.limit ?? null]);
       return rows.map((row) => record(row));
     },
 
-    async claimDeliveries({ limit, perOrganization, without, among = null }, leaseMs) {
+    /** Deliveries that are due, each for one process at a time, in no order between organizations. */
+    async claimDeliveries(share: DeliveryShare, leaseMs: number): Promise<readonly ClaimedDelivery[]> {
+      const { limit, perOrganization, without, among = null } = share;
       const rows = await writes.run(claim, [now(context), inMs(leaseMs), limit, perOrganization, without, among]);
       return rows.map(({ attempts, org_id, ...delivery }) => ({
         ...delivery,
@@ -140,11 +142,12 @@ export function deliveriesIn(context: Context): Part {
       }));
     },
 
-    async delivered(id) {
+    async delivered(id: string): Promise<void> {
       await writes.run(markDelivered, [id, now(context)]);
     },
 
-    async failed(id, failure, nextInMs) {
+    /** `nextInMs` undefined: no further attempt is made. */
+    async failed(id: string, failure: string, nextInMs: number | undefined): Promise<void> {
       await writes.run(markFailed, [id, failure, inMs(nextInMs ?? 0), nextInMs !== undefined]);
     },
   };

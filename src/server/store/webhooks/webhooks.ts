@@ -1,6 +1,13 @@
 /** Owns webhooks in the store: their records, written in the organization's order with an audit entry. */
 import { refuse } from '../../problems.ts';
-import type { WebhookRecord, Webhooks } from '../contract/webhooks.ts';
+import {
+  type WebhookRecord,
+  type WebhookFields,
+  type DeliveryRecord,
+  webhookColumns,
+  webhookRecord,
+  type WebhookRow,
+} from './webhook-row.ts';
 import { inOrg, pageValues, statement } from '../postgres/sql.ts';
 import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
@@ -8,7 +15,9 @@ import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
 import { alertsIn } from './alerts.ts';
 import { deliveriesIn, deliveryRow, insertDeliveries } from './deliveries.ts';
-import { webhookColumns, webhookRecord, type WebhookRow } from './webhook-row.ts';
+import type { OrganizationId, WebhookId } from '../../../policy/ids.ts';
+import type { Actor } from '../data/actor.ts';
+import type { Page } from '../data/page.ts';
 
 /** Values: organization, after this id, limit. */
 const listWebhooks = statement<WebhookRow>(
@@ -58,22 +67,26 @@ const testSeconds = 60;
 const found = (row: WebhookRow | undefined): WebhookRecord =>
   row === undefined ? refuse({ code: 'not_found', what: 'webhook' }) : webhookRecord(row);
 
-export function webhooksIn(context: Context): Webhooks {
+export function webhooksIn(context: Context) {
   const { reads } = context;
   const subject = ({ id, name }: WebhookRecord) => ({ subject_id: id, name });
   return {
     ...alertsIn(context),
     ...deliveriesIn(context),
 
-    async list(org, page) {
+    async list(org: OrganizationId, page?: Page): Promise<readonly WebhookRecord[]> {
       return (await reads.run(listWebhooks, [org, ...pageValues(page)])).map((row) => webhookRecord(row));
     },
 
-    async get(org, id) {
+    async get(org: OrganizationId, id: WebhookId): Promise<WebhookRecord> {
       return found((await reads.run(getWebhook, [org, id]))[0]);
     },
 
-    async create(org, by, webhook) {
+    async create(
+      org: OrganizationId,
+      by: Actor,
+      webhook: WebhookFields & { readonly secret: string },
+    ): Promise<WebhookRecord> {
       const { name, url, events, offline_after, secret } = webhook;
       return inOrganization(
         context,
@@ -90,7 +103,19 @@ export function webhooksIn(context: Context): Webhooks {
       );
     },
 
-    async update(org, by, id, { name, url, events, offline_after, confirmed = false }) {
+    /** `confirmed`: it sends again where it was paused, and is the actor's from then on. */
+    async update(
+      org: OrganizationId,
+      by: Actor,
+      id: WebhookId,
+      {
+        name,
+        url,
+        events,
+        offline_after,
+        confirmed = false,
+      }: Partial<WebhookFields> & { readonly confirmed?: boolean },
+    ): Promise<WebhookRecord> {
       const fields = [name ?? null, url ?? null, events ?? null, offline_after ?? null];
       const given = [...fields, now(context), confirmed, by.user_id];
       const { after: updated } = await inOrganization(
@@ -106,7 +131,8 @@ export function webhooksIn(context: Context): Webhooks {
       return updated;
     },
 
-    async delete(org, by, id) {
+    /** With what is still to be delivered to it. */
+    async delete(org: OrganizationId, by: Actor, id: WebhookId): Promise<WebhookRecord> {
       return inOrganization(
         context,
         org,
@@ -116,7 +142,8 @@ export function webhooksIn(context: Context): Webhooks {
       );
     },
 
-    async test(org, by, id) {
+    /** A delivery that an owner asks for; `too_often` where many were asked for lately, or wait; `webhook_paused`. */
+    async test(org: OrganizationId, by: Actor, id: WebhookId): Promise<DeliveryRecord> {
       return inOrganization(
         context,
         org,

@@ -2,8 +2,8 @@
  * Owns the audit entry as part of its write: the same statement or the same transaction. So there is no change without
  * an entry and no entry without a change, also after a failure or a crash.
  */
-import type { AuditNote, NewAuditRecord } from '../contract/audit.ts';
-import type { Stored } from '../contract/records.ts';
+import type { AuditNote, NewAuditRecord } from '../data/audit.ts';
+import type { Stored } from '../data/records.ts';
 import { statement } from '../postgres/sql.ts';
 import { now, type Stamps } from './stamp.ts';
 

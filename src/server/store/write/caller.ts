@@ -2,8 +2,8 @@
  * Owns who writes a record: what holds of the actor under the organization's lock, and whether its right is enough for a record of this owner.
  * For writes that are decided from records; `right.ts` judges the others in SQL by the same rules.
  */
-import { rightRoles, type Actor } from '../contract/actor.ts';
-import type { MemberRole } from '../contract/records.ts';
+import { rightRoles, type Actor } from '../data/actor.ts';
+import type { MemberRole } from '../data/records.ts';
 import { refuse } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';

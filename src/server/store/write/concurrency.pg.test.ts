@@ -7,9 +7,9 @@ import { parseDeviceId, parseGroupId, type OrganizationId } from '../../../polic
 import { StoreError } from '../../problems.ts';
 import { device, group, logOf, makeWorld, openTestStore, someDigest } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
-import type { Entry } from '../contract/change-log.ts';
-import { asServer, type Actor } from '../contract/actor.ts';
-import type { Store } from '../contract/store.ts';
+import type { Entry } from '../data/change-log.ts';
+import { asServer, type Actor } from '../data/actor.ts';
+import type { Store } from '../open.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

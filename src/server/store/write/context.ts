@@ -1,6 +1,6 @@
 /** Owns what every part of the store shares: connections, the order of writes, hints, stamps and settings. */
-import type { Phase } from '../contract/phase.ts';
-import type { Quotas } from '../contract/quotas.ts';
+import type { Phase } from '../data/phase.ts';
+import type { Quotas } from '../data/quotas.ts';
 import type { OrganizationModels } from '../model/organizations.ts';
 import type { PipelinedConnections, Transactions } from '../postgres/connection.ts';
 import type { Hints } from '../postgres/hints.ts';

@@ -1,7 +1,7 @@
 /** Proves that the server forgets idempotency keys: those older than a day, and all but the newest of an organization, so that no member's keys go because of another's. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
-import { idempotencyKeysKept } from '../contract/change/idempotency.ts';
+import { idempotencyKeysKept } from '../data/idempotency.ts';
 import { forgetOld, makeWorld, query } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

@@ -6,9 +6,8 @@ import {
   idempotencyKeyMs,
   idempotencyKeysKept,
   type IdempotencyKey,
-  type IdempotencyKeys,
   type IdempotentWrite,
-} from '../contract/change/idempotency.ts';
+} from '../data/idempotency.ts';
 import { refuse } from '../../problems.ts';
 import { statement, type Value } from '../postgres/sql.ts';
 import type { HistoryGuard } from '../schema/history-guard.ts';
@@ -100,10 +99,15 @@ export function idempotencyKeysIn(context: {
   readonly writes: Runner;
   readonly guard: HistoryGuard;
   readonly clock: () => number;
-}): IdempotencyKeys {
+}) {
   const { writes, guard } = context;
   return {
-    async find(key) {
+    /**
+     * The answer that was recorded with the key in the last day, or undefined. From then on the answer is final. It is
+     * durable: a create whose outcome was unknown is confirmed first. Fails with `idempotency_key_reused` when the
+     * recorded request asked for something else.
+     */
+    async find(key: IdempotencyKey): Promise<Uint8Array | undefined> {
       const values = [...placeValues(context, key), Buffer.from(key.fingerprint)];
       const [row] = await guard.whenVerified(() => writes.run(readAnswer, values));
       if (row !== undefined && !row.fingerprint.equals(key.fingerprint))
@@ -111,14 +115,16 @@ export function idempotencyKeysIn(context: {
       return row?.answer;
     },
 
-    async finish(key, answer) {
+    /** Replaces the recorded answer unless it is final, and returns the one that is final now. */
+    async finish(key: IdempotencyKey, answer: Uint8Array): Promise<Uint8Array> {
       const values = [...placeValues(context, key), Buffer.from(answer)];
       const [row] = await guard.whenVerified(() => writes.run(finishAnswer, values));
       // A failover may have lost the create.
       return row === undefined ? refuse({ code: 'outcome_unknown' }) : row.answer;
     },
 
-    async forget() {
+    /** Deletes, of a place that has too many keys, the oldest of those users who have the most. */
+    async forget(): Promise<void> {
       await writes.run(forgetMany, [idempotencyKeysKept]);
     },
   };

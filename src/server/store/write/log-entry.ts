@@ -1,6 +1,6 @@
 /** Owns the conversion of a row of the change log to an entry. */
 import { parseUserId } from '../../../policy/ids.ts';
-import type { Entry } from '../contract/change-log.ts';
+import type { Entry } from '../data/change-log.ts';
 import { withRevision } from '../postgres/sql.ts';
 
 export interface EntryRow {

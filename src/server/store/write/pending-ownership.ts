@@ -2,8 +2,8 @@
  * Owns the acceptance of an ownership. Whoever was made an owner by somebody else has the rights at once, but counts
  * neither as an owner who stays nor in the own quota of organizations until it accepts (reference 4.4 (10)).
  */
-import type { Authority } from '../contract/actor.ts';
-import type { Quotas } from '../contract/quotas.ts';
+import type { Authority } from '../data/actor.ts';
+import type { Quotas } from '../data/quotas.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from './audit-entry.ts';

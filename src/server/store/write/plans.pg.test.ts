@@ -2,9 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId } from '../../../policy/ids.ts';
-import type { FlowQuery } from '../contract/flows/flows.ts';
-import type { Store } from '../contract/store.ts';
-import { openStore } from '../open.ts';
+import type { FlowQuery } from '../data/flows.ts';
+import { type Store, openStore } from '../open.ts';
 import { device, makeWorld, query } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

@@ -6,7 +6,7 @@
  * - `transaction`: several statements with decisions in between; beside others behind a savepoint. Its right is checked first.
  */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
+import type { Actor } from '../data/actor.ts';
 import { StoreError } from '../../problems.ts';
 import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';

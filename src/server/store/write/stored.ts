@@ -1,5 +1,5 @@
 /** Owns records as the store gives them: the wire text, and the object that is parsed when it is asked for. */
-import type { Stored } from '../contract/records.ts';
+import type { Stored } from '../data/records.ts';
 import { withRevision } from '../postgres/sql.ts';
 
 interface BodyRow {

@@ -1,14 +1,14 @@
 /** Proves that writes which share a transaction have the outcomes that they have one by one, and that hints tell what the log has. */
-import { asServer } from '../contract/actor.ts';
+import { asServer } from '../data/actor.ts';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
-import type { Entry, Hint } from '../contract/change-log.ts';
+import type { Entry, Hint } from '../data/change-log.ts';
 import { StoreError } from '../../problems.ts';
 import { device, group, logOf, makeWorld, ssh, type World } from '../store.fixture.ts';
-import type { DevicePatch } from '../contract/devices.ts';
-import type { NewGroup } from '../contract/groups.ts';
+import type { DevicePatch } from '../data/devices.ts';
+import type { NewGroup } from '../data/groups.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

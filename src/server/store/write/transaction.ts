@@ -1,6 +1,6 @@
 /** Owns writes of several statements, each with its audit entry: inside an organization's order and outside of it. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { Actor, Authority } from '../contract/actor.ts';
+import type { Actor, Authority } from '../data/actor.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { auditRow, auditValue, insertAudit, type AuditSubject } from './audit-entry.ts';
 import type { Context } from './context.ts';

@@ -1,8 +1,8 @@
 /** Owns the start of a trial inside the write that is tried: the mark on its records, and the row by which it ends in time. */
 import { parseTrialId, type OrganizationId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
-import type { NewTrial } from '../contract/change/trials.ts';
-import type { RecordTrial } from '../contract/records.ts';
+import type { Actor } from '../data/actor.ts';
+import type { NewTrial } from '../data/trials.ts';
+import type { RecordTrial } from '../data/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from './context.ts';

@@ -3,7 +3,7 @@
  * blocks the user's removal. A write that waited for a removal finds no user. Counts under the lock are exact.
  */
 import { refuse } from '../../problems.ts';
-import type { Quotas } from '../contract/quotas.ts';
+import type { Quotas } from '../data/quotas.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 

@@ -1,6 +1,6 @@
 /** Owns the interface of the checks around each write in an organization: before and after it, in its own transaction. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { Actor } from '../contract/actor.ts';
+import type { Actor } from '../data/actor.ts';
 import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
 

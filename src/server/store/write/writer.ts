@@ -12,8 +12,8 @@
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { setImmediate } from 'node:timers/promises';
 import type { Transactions } from '../postgres/connection.ts';
-import type { Actor } from '../contract/actor.ts';
-import type { Entry } from '../contract/change-log.ts';
+import type { Actor } from '../data/actor.ts';
+import type { Entry } from '../data/change-log.ts';
 import { StoreError } from '../../problems.ts';
 import { isPassing, toStoreError } from '../postgres/failure.ts';
 import type { HistoryGuard, WrittenHead } from '../schema/history-guard.ts';

@@ -1,6 +1,6 @@
 /** Owns the reading of one organization's log into its ring: in order, without a gap, one read at a time. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { Entry, Head, Resumption } from '../../store/contract/change-log.ts';
+import type { Entry, Head, Resumption } from '../../store/data/change-log.ts';
 import { framesOf } from '../frame.ts';
 import type { Ring } from './ring.ts';
 import type { Source } from '../source.ts';

@@ -3,10 +3,10 @@
  * announces the reports that it receives meanwhile.
  */
 import { parseDeviceId, parseOrganizationId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
-import type { Broadcast } from '../../store/contract/broadcast.ts';
+import type { Store } from '../../store/open.ts';
 
 export interface ReceiptExchangeOptions {
-  readonly broadcast: Broadcast;
+  readonly broadcast: Store['broadcast'];
   readonly now: () => number;
   /** Runs something after other work that is due. */
   readonly defer: (run: () => void) => void;

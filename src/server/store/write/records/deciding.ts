@@ -1,8 +1,8 @@
 /** Owns what a decision about records looks at: the records, who decides, and the moment. It reads nothing else. */
 import type { OrganizationId } from '../../../../policy/ids.ts';
-import type { Actor } from '../../contract/actor.ts';
-import type { Phase } from '../../contract/phase.ts';
-import type { Quotas } from '../../contract/quotas.ts';
+import type { Actor } from '../../data/actor.ts';
+import type { Phase } from '../../data/phase.ts';
+import type { Quotas } from '../../data/quotas.ts';
 import { auditRow, type AuditSubject } from '../audit-entry.ts';
 import { takesPendingRole, type Caller } from '../caller.ts';
 import type { Stamps } from '../stamp.ts';

@@ -1,5 +1,5 @@
 /** Owns the wire text of a device, as a whole and as the view `identity` shows it: every field in wire order, what is empty left out. */
-import type { DeviceRecord } from '../../contract/records.ts';
+import type { DeviceRecord } from '../../data/records.ts';
 import { keepable, keepableList } from './keepable.ts';
 
 /** Without its revision, which every state gets by itself. */

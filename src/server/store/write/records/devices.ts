@@ -1,7 +1,7 @@
 /** Owns what a write makes of one device: who may, what is refused, and the state that comes of it. */
 import { parseTokenId, type GroupId } from '../../../../policy/ids.ts';
-import type { DevicePatch, NewDevice } from '../../contract/devices.ts';
-import type { DeviceRecord, Stored } from '../../contract/records.ts';
+import type { DevicePatch, NewDevice } from '../../data/devices.ts';
+import type { DeviceRecord, Stored } from '../../data/records.ts';
 import { refuse } from '../../../problems.ts';
 import { statement } from '../../postgres/sql.ts';
 import { holdCredential, holdRole, isOwner } from '../caller.ts';

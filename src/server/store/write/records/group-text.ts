@@ -1,6 +1,6 @@
 /** Owns the wire text of a security group: every field in wire order, what is empty left out. */
 import { keepable } from './keepable.ts';
-import type { GroupRecord } from '../../contract/records.ts';
+import type { GroupRecord } from '../../data/records.ts';
 
 /** Without its revision, which every state gets by itself. */
 export type GroupContent = Omit<GroupRecord, 'revision'>;

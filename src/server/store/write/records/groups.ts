@@ -1,8 +1,8 @@
 /** Owns what a write makes of one group: who may, what is refused, and the state that comes of it. */
 import { countNamed } from '../../../../organization/read-records.ts';
 import type { UserId } from '../../../../policy/ids.ts';
-import type { GroupOwner, GroupPatch, NewGroup, SavedGroup } from '../../contract/groups.ts';
-import type { GroupBefore, GroupRecord } from '../../contract/records.ts';
+import type { GroupOwner, GroupPatch, NewGroup, SavedGroup } from '../../data/groups.ts';
+import type { GroupBefore, GroupRecord } from '../../data/records.ts';
 import { refuse } from '../../../problems.ts';
 import { holdCredential, holdRole } from '../caller.ts';
 import { stored } from '../stored.ts';

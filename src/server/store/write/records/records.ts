@@ -10,7 +10,7 @@
 import { createHash } from 'node:crypto';
 import { countNamed } from '../../../../organization/read-records.ts';
 import type { WatchKind } from '../../../../api/kinds.ts';
-import type { Entry } from '../../contract/change-log.ts';
+import type { Entry } from '../../data/change-log.ts';
 import { refuse } from '../../../problems.ts';
 import type { ModelInTransaction } from '../../model/organizations.ts';
 import type { Runner } from '../../postgres/connection.ts';

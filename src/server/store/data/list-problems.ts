@@ -1,7 +1,7 @@
 /** Owns the check of which groups a device's list may name. The caller looks the groups up (reference 8). */
-import type { GroupId } from '../../../../policy/ids.ts';
-import type { GroupListProblem } from '../../../problems.ts';
-import { listLimit, type Phase } from '../phase.ts';
+import type { GroupId } from '../../../policy/ids.ts';
+import type { GroupListProblem } from '../../problems.ts';
+import { listLimit, type Phase } from './phase.ts';
 
 /** A group, as far as it matters whether a list may name it. */
 export interface ListableGroup {

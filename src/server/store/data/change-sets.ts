@@ -1,10 +1,10 @@
 /** Owns the interface of change sets: several records written in one transaction, and recorded so that they can be reverted as one. */
-import type { ChangeSetId, DeviceId, GroupId, OrganizationId, UserId } from '../../../../policy/ids.ts';
-import type { PolicyTest } from '../../../../policy/policy-test/policy-test.ts';
-import type { Actor } from '../actor.ts';
-import type { DevicePatch } from '../devices.ts';
-import type { GroupOwner, GroupPatch, NewGroup, SavedGroup } from '../groups.ts';
-import type { DeviceRecord, Stored, Timestamp } from '../records.ts';
+import type { ChangeSetId, DeviceId, GroupId, UserId } from '../../../policy/ids.ts';
+import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
+import type { Actor } from './actor.ts';
+import type { DevicePatch } from './devices.ts';
+import type { GroupOwner, GroupPatch, NewGroup, SavedGroup } from './groups.ts';
+import type { DeviceRecord, Stored, Timestamp } from './records.ts';
 import type { NewTrial } from './trials.ts';
 
 /** What a part of a change set is: its right is that of the operation that would write this record alone. */
@@ -98,30 +98,4 @@ export interface ChangeSetRecord {
   readonly reverted_by?: ChangeSetId;
   /** Of a changed record only the fields that differ. */
   readonly changes: readonly RecordChange[];
-}
-
-/**
- * A change set is written as a whole or not at all. What a single write requires holds for each of its records, except that everything that depends on
- * other records (`would_open`, `group_in_use`, `device_unknown`, ranges) is judged by the state after the whole set. A refusal names its part:
- * `change_refused`. All revisions of a set are consecutive.
- */
-export interface ChangeSets {
-  apply(
-    org: OrganizationId,
-    by: ChangeSetActor,
-    set: NewChangeSet,
-    options?: ChangeSetOptions,
-  ): Promise<WrittenChanges>;
-  /** `not_found` where there is none. */
-  get(org: OrganizationId, id: ChangeSetId): Promise<ChangeSetRecord>;
-  /**
-   * Writes what the records were before the set, as another set: only the fields that it changed. `changed_since` where one of these has another value now, or
-   * a record cannot come back; with `force` such values are overwritten, and such records left out.
-   */
-  revert(
-    org: OrganizationId,
-    by: ChangeSetActor,
-    id: ChangeSetId,
-    options?: ChangeSetOptions & { readonly force?: boolean | undefined },
-  ): Promise<WrittenChanges>;
 }

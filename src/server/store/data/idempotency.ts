@@ -1,8 +1,9 @@
 /** Owns the interface of idempotency keys in the store: a create that is repeated with its key gets the first answer again (reference 4.5 (10)). */
-import type { EnrollmentKeyId, OrganizationId, UserId } from '../../../../policy/ids.ts';
+import type { EnrollmentKeyId, OrganizationId, UserId } from '../../../policy/ids.ts';
 
 /** For how long a key is known. */
 export const idempotencyKeyMs = 86_400_000;
+
 /** How many keys of a place are known at least: the newest of each user in turns. */
 export const idempotencyKeysKept = 10_000;
 
@@ -22,17 +23,4 @@ export interface IdempotencyKey {
 export interface IdempotentWrite extends IdempotencyKey {
   /** The answer to record, from what the store made. */
   readonly answerOf: (made: unknown) => Uint8Array;
-}
-
-export interface IdempotencyKeys {
-  /**
-   * The answer that was recorded with the key in the last day, or undefined. From then on the answer is final. It is
-   * durable: a create whose outcome was unknown is confirmed first. Fails with `idempotency_key_reused` when the
-   * recorded request asked for something else.
-   */
-  find(key: IdempotencyKey): Promise<Uint8Array | undefined>;
-  /** Replaces the recorded answer unless it is final, and returns the one that is final now. */
-  finish(key: IdempotencyKey, answer: Uint8Array): Promise<Uint8Array>;
-  /** Deletes, of a place that has too many keys, the oldest of those users who have the most. */
-  forget(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 /** Owns the actor of a write: its user, the right that must hold when it commits, and its audit note. */
 import type { EnrollmentKeyId, TokenId, UserId } from '../../../policy/ids.ts';
 import type { AuditNote } from './audit.ts';
-import type { IdempotentWrite } from './change/idempotency.ts';
+import type { IdempotentWrite } from './idempotency.ts';
 import type { Timestamp } from './records.ts';
 
 /** What a caller can be, as bits: a write needs one of those that its right names. The store checks them in the writing transaction. */

@@ -1,9 +1,8 @@
 /** Owns the interface of observed traffic in the store: sums that agents report, kept for some days and within a bound (docs/decisions/observed-traffic.md). */
-import type { FamilyRange } from '../../../../policy/address.ts';
-import type { DeviceId, GroupId, OrganizationId } from '../../../../policy/ids.ts';
-import type { Family } from '../../../../policy/rule.ts';
-import type { Authority } from '../actor.ts';
-import type { Timestamp } from '../records.ts';
+import type { FamilyRange } from '../../../policy/address.ts';
+import type { DeviceId, GroupId } from '../../../policy/ids.ts';
+import type { Family } from '../../../policy/rule.ts';
+import type { Timestamp } from './records.ts';
 
 export interface FlowSum {
   readonly direction: 'in' | 'out';
@@ -91,8 +90,10 @@ export interface FlowCursor {
 }
 
 const cursorForm = /^(\d{13,15})\.(\d{1,19})\.(\d{1,5})$/;
+
 /** Of an id in the database. */
 const largestId = 9_223_372_036_854_775_807n;
+
 /** The last millisecond of the year 9999. */
 const latest = 253_402_300_799_999;
 
@@ -130,23 +131,4 @@ export interface RefusalSurge {
   /** Packets of the newest report. */
   readonly refused_per_minute: number;
   readonly usual_per_minute: number;
-}
-
-export interface Flows {
-  /** No report may have ended longer ago: its hour may be added up already. In milliseconds. */
-  readonly takenMs: number;
-  /**
-   * Keeps what a device observed; no revision, no event. Reports that come together are one write. The right is checked in the statement that writes. A
-   * report that a device sends again is kept and counted once. Of a minute a device has no more sums than one report may hold: the packets of the rest count as not recorded.
-   */
-  report(org: OrganizationId, id: DeviceId, batch: FlowBatch, by: Authority): Promise<KeptFlows>;
-  /** Checks the right to report, where there is nothing to keep. */
-  mayReport(org: OrganizationId, id: DeviceId, by: Authority): Promise<void>;
-  page(org: OrganizationId, query: FlowQuery): Promise<FlowPage>;
-  /** The days since this time on which devices reported. */
-  coverage(org: OrganizationId, since: Timestamp, devices?: readonly DeviceId[]): Promise<readonly FlowCoverage[]>;
-  /** The devices whose refusals are far above their usual level now. */
-  surges(org: OrganizationId): Promise<readonly RefusalSurge[]>;
-  /** Removes what is too old, and of organizations that have too much the oldest of the devices that have the most, with the coverage of its days; adds up what is older than two hours by the hour. */
-  forget(): Promise<void>;
 }

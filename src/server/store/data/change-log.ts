@@ -88,7 +88,7 @@ export interface Hint {
   readonly credentials: readonly TokenId[];
   readonly removed_members: readonly { readonly organization_id: OrganizationId; readonly user_id: UserId }[];
   readonly deleted_organizations: readonly OrganizationId[];
-  /** Messages of other rooms (`broadcast.ts`). */
+  /** Messages of other rooms (`broadcast`). */
   readonly messages: readonly string[];
   /** It came through the database, where everybody who may connect can send one: it says where to look, and proves nothing. */
   readonly isRumour?: boolean;
@@ -102,35 +102,4 @@ export interface StateQuery {
   readonly after: number;
   readonly limit: number;
   readonly deletions: boolean;
-}
-
-export interface ChangeLog {
-  /**
-   * Two queries, however many organizations. `endedSince`: the `endedThrough` of an earlier answer. No head is below one that this server has seen: where
-   * the database lost a part of its history, every organization has leapt before this answers.
-   */
-  heads(orgs: readonly OrganizationId[], endedSince?: string): Promise<Heads>;
-  /**
-   * From where readers can resume. A gap holds no revision that a record has, so that a reader that just listed can resume. Gaps never
-   * go away: an answer holds for every later moment.
-   */
-  resumption(org: OrganizationId): Promise<Resumption>;
-  /** Fails with `revision_gone` where a listing after this revision would mislead its reader: it is above the head, or discarded (reference 4.5 (5)). */
-  checkListing(org: OrganizationId, revision: number | undefined): Promise<void>;
-  /**
-   * The exact log after a revision, ascending, without a hole: the first entry is `after` + 1, each next one more.
-   * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`.
-   */
-  readChanges(org: OrganizationId, after: number, limit: number): Promise<readonly Entry[] | undefined>;
-  /**
-   * The newest state of every resource of these kinds changed after a revision, ascending by revision, at most `limit`. With
-   * `deletions` also those, and departures of users' groups (`hidden_from`), so that one revision may come twice. Pages need no
-   * common snapshot: a record that changes meanwhile moves to a higher revision and is met there. Devices by identity come with `json` and
-   * `revision` as that view shows them.
-   */
-  readState(org: OrganizationId, query: StateQuery): Promise<readonly Entry[]>;
-  /** Called for every commit of this process at once, of this server's others soon, and of other servers through the database. Returns what ends it. */
-  onHint(listener: (hint: Hint) => void): () => void;
-  /** Forgets superseded log rows, and deletions past their retention that no reader needs. Safe to run anywhere, any time; one server does it, the others pass. */
-  compact(): Promise<void>;
 }

@@ -1,9 +1,9 @@
 /** Owns the refusal of a guardrail that leaves nothing of a direction (reference 1.4 (6)). */
-import { forbidsEverything } from '../../../../policy/guardrail/void-rules.ts';
-import { parseGroupId } from '../../../../policy/ids.ts';
-import type { Direction } from '../../../../policy/rule.ts';
-import { refuse } from '../../../problems.ts';
-import type { GroupRecord } from '../records.ts';
+import { forbidsEverything } from '../../../policy/guardrail/void-rules.ts';
+import { parseGroupId } from '../../../policy/ids.ts';
+import type { Direction } from '../../../policy/rule.ts';
+import { refuse } from '../../problems.ts';
+import type { GroupRecord } from './records.ts';
 
 type Rules = Partial<Pick<GroupRecord, 'inbound_rules' | 'outbound_rules'>>;
 
