@@ -5,7 +5,7 @@ import { LongestFirst } from './test/lib/longest-first.ts';
 /** What files need that share one PostgreSQL and leave a process as they found it. */
 const sharing = ['pg', 'netns', 'browser'] as const;
 // Tests of the packages, of database clusters, of trials and of proxies have configurations of their own, in test/packages, test/cluster, test/trials and test/proxies.
-const heavy = [...sharing, 'faults', 'systemd', 'cluster', 'lab', 'versions', 'proxies'].map(
+const heavy = [...sharing, 'faults', 'systemd', 'cluster', 'lab', 'versions', 'proxies', 'images'].map(
   (need) => `**/*.${need}.test.ts`,
 );
 const filesThatNeed = (need: string): string[] => ['src', 'test', 'bench'].map((top) => `${top}/**/*.${need}.test.ts`);

@@ -32,3 +32,9 @@ for (const file of files) {
     `${(statSync(file).size / 1e6).toFixed(2).padStart(6)} MB  ${relative(program, outdir)}/${basename(file)}\n`,
   );
 }
+const own = process.arch === 'arm64' ? 'arm64' : 'amd64';
+const architecture = architectures.includes(own) ? own : architectures.join();
+/** @param {'agent' | 'server'} name */
+const installs = (name) =>
+  `  cd out/debian && sudo apt install ./ringfence-${name}_*.deb ./ringfence_*.deb ./ringfence-node_*_${architecture}.deb\n`;
+process.stdout.write(`\nOn a device:\n${installs('agent')}On a server:\n${installs('server')}Then: docs/install.md\n`);

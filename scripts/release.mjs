@@ -1,6 +1,6 @@
 /**
- * Makes a release in out/release by one command: packages, npm package, apt repository, images, bill of materials, notices, the section of
- * the changelog, checksums and their signature. Usage: npm run release [-- --minisign-key FILE] [--gpg-key ID] [--valid-days N] [--no-images]
+ * Makes a release in out/release by one command: packages, npm package, apt repository, images with a compose.yaml, bill of materials,
+ * notices, the section of the changelog, provenance, checksums and their signatures. Usage: npm run release [-- --minisign-key FILE] [--gpg-key ID] [--valid-days N] [--no-images]
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -13,6 +13,7 @@ import { buildProgramDebs, buildRuntimeDeb } from './packaging/build-debs.mjs';
 import { changelogSection } from './packaging/changelog.mjs';
 import { builtComponents } from './packaging/components.mjs';
 import { buildImages } from './packaging/images.mjs';
+import { provenance, sourceCommit } from './packaging/provenance.mjs';
 import { sbom } from './packaging/sbom.mjs';
 import { packageVersion, sourceDate } from './packaging/version.mjs';
 
@@ -57,12 +58,20 @@ writeFileSync(
   `${JSON.stringify(sbom({ version, epoch, components: builtComponents() }), undefined, 2)}\n`,
 );
 writeFileSync(join(out, 'RELEASE.md'), changelogSection(read('CHANGELOG.md'), version));
-if (values['no-images'] !== true) buildImages({ debs, version, epoch, outdir: out });
+if (values['no-images'] !== true) {
+  buildImages({ debs, version, epoch, outdir: out });
+  copyFileSync(join(top, 'packaging/compose.yaml'), join(out, 'compose.yaml'));
+}
 
-const files = readdirSync(out, { recursive: true, withFileTypes: true })
-  .filter((entry) => entry.isFile())
-  .map((entry) => join(entry.parentPath, entry.name).slice(out.length + 1))
-  .toSorted();
+/** Of everything that is there now, in one order on every machine. */
+const filesNow = () =>
+  readdirSync(out, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(out.length + 1))
+    .toSorted();
+const statement = provenance({ top, version, folder: out, files: filesNow(), source: sourceCommit(top) });
+writeFileSync(join(out, 'provenance.intoto.json'), `${JSON.stringify(statement, undefined, 2)}\n`);
+const files = filesNow();
 const sums = files.map(
   (file) =>
     `${createHash('sha256')
@@ -72,7 +81,8 @@ const sums = files.map(
 writeFileSync(join(out, 'SHA256SUMS'), sums.join(''));
 if (values['minisign-key'] !== undefined) {
   const comment = `ringfence ${version}`;
-  run('minisign', ['-S', '-s', values['minisign-key'], '-m', join(out, 'SHA256SUMS'), '-c', comment, '-t', comment]);
+  const signed = ['SHA256SUMS', 'provenance.intoto.json'].map((name) => join(out, name));
+  run('minisign', ['-S', '-s', values['minisign-key'], '-c', comment, '-t', comment, '-m', ...signed]);
 }
 if (keyDigest !== undefined) process.stdout.write(`SHA-256 of the signing key, apt/ringfence.asc: ${keyDigest}\n`);
 process.stdout.write(

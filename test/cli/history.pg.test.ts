@@ -62,7 +62,7 @@ it('a rename is told of whoever renamed, not of whoever changes the device next;
     const lines = (await done(owner.run([command]))).split('\n');
     const by = (name: string): string => lines.filter((line) => line.includes(name)).join('\n');
     expect(by('renamed device')).toMatch(/owner-\d+ +renamed device device-2 to app-1/);
-    expect(by('took label')).toMatch(/member-\d+ +took label old off app-1 *$/);
+    expect(by('took label')).toMatch(/member-\d+ +took label old off app-1 \(change [0-9a-f]{8}\) *$/);
     expect(lines.join('\n')).toContain(`made ${place.member.username} an owner`);
   }
   const history = await done(owner.run(['device', 'history', 'app-1']));

@@ -42,6 +42,7 @@ describe('nft', () => {
   it('shows the table for containers, unless the agent ignores them', async () => {
     expect(await done(people.owner.run(['nft', 'shut']))).toContain('add table inet service-forward');
     expect(await done(people.owner.run(['nft', 'edge']))).toContain('meta l4proto 6 ct original proto-dst 8080');
+    expect(await done(ask('100.64.0.9', 'edge', 'ping'))).not.toContain('container');
     await report({ containers: 'ignore' });
     expect(await done(people.owner.run(['nft', 'edge']))).not.toContain('service-forward');
     expect(await done(people.owner.run(['nft', 'default']))).not.toContain('service-forward');
@@ -118,9 +119,13 @@ describe('recently refused', () => {
 describe('flows', () => {
   it('shows refused traffic with the nearest rule and what did not match, and only after an owner asked agents to record it', async () => {
     const empty = await done(people.owner.run(['flows', 'edge']));
-    expect(empty).toContain('No traffic was recorded');
+    expect(empty).toContain('`ringfence org edit ORG --observe refused` or `all` asks agents to record it');
     await done(people.owner.run(['org', 'edit', people.place.org, '--observe', 'all', '--refuse-with', 'reject']));
     expect(await done(people.owner.run(['org', 'show']))).toMatch(/observe +all\n.*refuse with +reject\n/);
+    // What is asked for already is not asked for again.
+    expect(await done(people.owner.run(['flows', '--device', 'edge', '--port', '9']))).toBe(
+      'No traffic was recorded. Agents record all traffic, and report it once a minute.\n',
+    );
     const tuple = { direction: 'in', verdict: 'refused', far: '100.64.0.9', protocol: 'tcp', port: 22, packets: 5 };
     await agent.expect(200, 'POST', path.replace(/status$/, 'flows'), {
       since: new Date(Date.now() - 60_000).toISOString(),

@@ -18,6 +18,7 @@ export function addFlowsCommands(program: Command): void {
         'Names and rules are the present ones. Without a device you see all devices that you may read: owners all, others their own. ' +
         'With --follow, `-o json` prints one line for each sum; agents report once a minute. Traffic of which a device reports more than two minutes late, because it was away, is not shown there: list it afterwards.',
       options: [
+        new Option('--device <device>', 'only of this device; `--device` may be left out'),
         new Option('--refused', 'only traffic that was refused').conflicts('admitted'),
         new Option('--admitted', 'only traffic that was admitted'),
         new Option('--direction <direction>', 'only to the device (in) or from it (out)').choices(['in', 'out']),

@@ -11,6 +11,7 @@ import { readPastTime, shortTime } from '../terminal/time.ts';
 import { follow } from './follow.ts';
 
 export interface FlowsOptions {
+  readonly device?: string;
   readonly refused?: boolean;
   readonly admitted?: boolean;
   readonly direction?: Flow['direction'];
@@ -33,7 +34,21 @@ function readNumber(text: string, option: string, most: number): number {
 
 const timeOf = (text: string): string => new Date(readPastTime(text, Date.now())).toISOString();
 
-export async function flows(session: Session, text: string | undefined, options: FlowsOptions): Promise<void> {
+/** Why there may be nothing to show, by what agents are asked to record. */
+const emptyWords = {
+  off: '`ringfence org edit ORG --observe refused` or `all` asks agents to record it.',
+  counters: '`ringfence org edit ORG --observe refused` or `all` asks agents to record it.',
+  refused: 'Agents record refused traffic only, and report it once a minute.',
+  all: 'Agents record all traffic, and report it once a minute.',
+} as const;
+
+async function noTraffic(session: Session): Promise<string> {
+  const { observe } = await (await session.client()).organizations.get(await session.organization());
+  return `No traffic was recorded. ${emptyWords[observe ?? 'counters']}\n`;
+}
+
+export async function flows(session: Session, argument: string | undefined, options: FlowsOptions): Promise<void> {
+  const text = argument ?? options.device;
   const { refused, admitted, direction, far, protocol, port, since, until } = options;
   const limit = Math.max(1, readNumber(options.limit, '--limit', mostLines));
   const devices = text === undefined && far === undefined ? [] : await allDevices(session);
@@ -56,12 +71,13 @@ export async function flows(session: Session, text: string | undefined, options:
     found.push(flow);
     if (found.length === limit) break;
   }
+  const none = found.length === 0 && session.isForPeople ? await noTraffic(session) : '';
   await session.print({
     data: found,
     ids: found.map(({ device_id }) => device_id),
     table: (layout) =>
       found.length === 0
-        ? 'No traffic was recorded. `ringfence org show` says what agents record; an owner changes it: `ringfence org edit ORG --observe all`\n'
+        ? none
         : renderTable(
             [
               { head: 'UNTIL', text: ({ until: end }) => shortTime(end), whole: true },

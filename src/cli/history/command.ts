@@ -106,7 +106,10 @@ export function addLogCommand(program: Command): void {
         new Option('--device <device>', 'only changes of this device'),
         new Option('--group <name|id>', 'only changes of this group'),
         new Option('--label <label>', 'only changes of devices and groups that name this label'),
-        new Option('--all', 'also show writes that changed nothing, and addresses that agents reported'),
+        new Option(
+          '--all',
+          'show each entry by itself, also writes that changed nothing and addresses that agents reported',
+        ),
         new Option(
           '--all-organizations',
           'show instead what changed on the server outside of all organizations: users and their tokens (administrators only)',

@@ -3,7 +3,6 @@ import type { AuditEntry } from '../../api/audit.ts';
 import { closestWord } from '../../client/words/closest-word.ts';
 import { printable } from '../../policy/names/printable.ts';
 import { actorName } from '../../client/words/action.ts';
-import { sentenceOf, sentenceText } from '../../client/words/sentence.ts';
 import type { NamedThing } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allDevices, namesOfDevice } from '../lookup/device.ts';
@@ -14,6 +13,7 @@ import { usageError } from '../terminal/exit.ts';
 import { readLabel } from '../terminal/label.ts';
 import { idColumn } from '../terminal/table.ts';
 import { readPastTime, shortTime } from '../terminal/time.ts';
+import { belongsTo, logLine } from './log-lines.ts';
 import { readLimit } from './run.ts';
 
 export interface LogOptions {
@@ -38,12 +38,12 @@ export async function log(session: Session, options: LogOptions): Promise<void> 
   const limit = readLimit(options.limit);
   const isWholeServer = options.allOrganizations === true;
   const { filter, sayUnknown } = await searchOf(session, options);
-  const [entries, names] = await Promise.all([
-    newest(session, { limit, isWholeServer, times: timesOf(options), filter }),
+  const [lines, names] = await Promise.all([
+    newest(session, { limit, isWholeServer, times: timesOf(options), filter, isWhole: options.all === true }),
     sentenceNames(session, { isWholeServer }),
   ]);
-  if (entries.length === 0) await sayUnknown();
-  const told = entries.toReversed().map((entry) => ({ ...entry, sentence: sentenceText(sentenceOf(entry, names)) }));
+  if (lines.length === 0) await sayUnknown();
+  const told = lines.toReversed().map((entries) => logLine(entries, names));
   await session.printList(told, {
     none: 'No change matches.',
     columns: (layout) => [
@@ -159,23 +159,34 @@ interface LogQuery {
   readonly isWholeServer: boolean;
   readonly times: Times;
   readonly filter: Filter;
+  /** Each entry in a line of its own, also for people. */
+  readonly isWhole: boolean;
 }
 
+type Line = [AuditEntry, ...AuditEntry[]];
+
+/** The newest lines, the newest first. Programs get a line for each entry. */
 async function newest(
   session: Session,
-  { limit, isWholeServer, times, filter }: LogQuery,
-): Promise<readonly AuditEntry[]> {
+  { limit, isWholeServer, times, filter, isWhole }: LogQuery,
+): Promise<readonly Line[]> {
   const client = await session.client();
   const query = { ...times, limit: pageSize };
   const entries = isWholeServer
     ? client.audit.eachOfServer(query)
     : client.audit.each(await session.organization(), query);
-  const found: AuditEntry[] = [];
+  const found: Line[] = [];
+  const isFolded = session.isForPeople && !isWhole;
   let read = 0;
   for await (const entry of entries) {
-    if (filter(entry)) found.push(entry);
     read += 1;
-    if (found.length === limit) break;
+    const last = found.at(-1);
+    if (filter(entry)) {
+      if (isFolded && last !== undefined && belongsTo(last, entry)) last.push(entry);
+      else if (found.length === limit) break;
+      else found.push([entry]);
+    }
+    if (found.length === limit && !isFolded) break;
     if (read === mostRead) {
       session.say(`${read} entries were searched. To search what is older, add: --until ${entry.at}`);
       break;

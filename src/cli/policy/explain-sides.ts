@@ -186,6 +186,8 @@ export function containersWords(side: Side): readonly string[] {
   if (decision.reason.kind === 'server')
     return [`This does not include containers on ${name}: only the agent itself may use it.`];
   if (decision.verdict === 'accept') return [];
+  // An echo request has no port that a container could publish.
+  if (direction === 'inbound' && !('dport' in side.packet.transport)) return [];
   return direction === 'inbound'
     ? [`The same applies to a published container port on ${name}; the rules see the published port.`]
     : [`The same applies to a container on ${name} whose address is translated.`];

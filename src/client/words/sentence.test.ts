@@ -107,6 +107,13 @@ test('what has no states is told by its name, or by the end of its id where it h
   expect(wholeSentence(entry('liftIsolation', { subject_id: id(1), credential: { kind: 'server' } }), names)).toBe(
     'the server lifted the isolation of device bastion',
   );
+  const isolated = { isolated: { since: '2026-11-19T20:34:54Z', by: id(4), reason: 'found malware' } };
+  const isolation = entry('isolateDevice', { subject_id: id(1), before: {}, after: isolated as never });
+  expect(wholeSentence(isolation, names)).toBe('ada isolated device bastion: found malware');
+  const tried = { before: { group_name: 'ssh' }, after: { group_name: 'shell', trial: { id: id(7) } as never } };
+  expect(wholeSentence(entry('updateSecurityGroup', { subject_id: id(2), ...tried }), names)).toBe(
+    'ada renamed group ssh to shell, on trial',
+  );
   expect(wholeSentence(entry('revokeToken', { subject_id: id(3) }), names)).toBe('ada revoked token 00000003');
   expect(wholeSentence(entry('updateDevice', { subject_id: id(1), fields: ['local_ip'] }), names)).toBe(
     'ada changed device bastion: local ip',

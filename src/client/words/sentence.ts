@@ -35,7 +35,7 @@ type DeviceFields = Partial<DevicePolicy>;
 const isGroup = (record: object | undefined): record is SecurityGroup => record !== undefined && 'group_name' in record;
 const isDevice = (record: object | undefined): record is DevicePolicy => record !== undefined && 'hostname' in record;
 
-const listOf = (parts: readonly string[]): string =>
+export const listOf = (parts: readonly string[]): string =>
   parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
 
 /** One thing that was done: at the beginning of a sentence, and after another that has named the subject. */
@@ -293,6 +293,13 @@ function changed(entry: AuditEntry, before: AuditFields, after: AuditFields, nam
   }
 }
 
+/** The end of a sentence: why a device was isolated, and what ends by itself. */
+function endOf({ before, after }: AuditEntry): string {
+  const reason = after?.isolated?.reason;
+  const isTried = (after?.trial ?? undefined) !== undefined && (before?.trial ?? undefined) === undefined;
+  return `${reason === undefined ? '' : `: ${reason}`}${isTried ? ', on trial' : ''}`;
+}
+
 function recordSentence(entry: AuditEntry, names: Names): Sentence | undefined {
   const { before, after, subject_id = '' } = entry;
   const kind = kindOf(entry);
@@ -313,7 +320,7 @@ function recordSentence(entry: AuditEntry, names: Names): Sentence | undefined {
 
 export function sentenceOf(entry: AuditEntry, names: Names): Sentence {
   const found = recordSentence(entry, names);
-  if (found !== undefined) return found;
+  if (found !== undefined) return { ...found, after: `${found.after}${endOf(entry)}` };
   const fields = changedFields(entry);
   if (entry.operation === 'updateDevice' && entry.credential.kind === 'device_token')
     return {
@@ -324,7 +331,10 @@ export function sentenceOf(entry: AuditEntry, names: Names): Sentence {
   return {
     before: actionText(entry),
     subject: nameIn(entry, names),
-    after: entry.unchanged === true ? ', which changed nothing' : fields.length === 0 ? '' : `: ${fields.join(', ')}`,
+    after:
+      entry.unchanged === true
+        ? ', which changed nothing'
+        : `${fields.length === 0 ? '' : `: ${fields.join(', ')}`}${endOf(entry)}`,
   };
 }
 
