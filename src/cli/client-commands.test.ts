@@ -30,12 +30,12 @@ it('a word of a family brings its family only, any other word and none bring all
 });
 
 it('what may follow a half-typed command is asked of its family only, where that is known', () => {
-  expect(added('names', '--', 'group', 'show')).toEqual(['group', 'completion', 'names']);
+  expect(added('complete', '--', 'group', 'show')).toEqual(['group', 'completion', 'complete']);
   const all = added();
-  expect(added('names', '--', 'grup', 'show')).toEqual(all);
-  expect(added('names', '--', '--org', 'acme', 'group', 'show')).toEqual(all);
-  expect(added('names', '--')).toEqual(all);
-  expect(added('names')).toEqual(all);
-  expect(added('names', 'group')).toEqual(all);
-  expect(added('group', '--', 'names')).toEqual(['group']);
+  expect(added('complete', '--', 'grup', 'show')).toEqual(all);
+  expect(added('complete', '--', '--org', 'acme', 'group', 'show')).toEqual(all);
+  expect(added('complete', '--')).toEqual(all);
+  expect(added('complete')).toEqual(all);
+  expect(added('complete', 'group')).toEqual(all);
+  expect(added('group', '--', 'complete')).toEqual(['group']);
 });

@@ -53,7 +53,7 @@ export const clientFamilies: readonly Family[] = [
   { words: ['watch'], add: addWatchCommand },
   { words: ['doctor'], add: addDoctorCommand },
   // These describe all commands, so they need all of them.
-  { words: [], tells: 'names', add: addCompletionCommands },
+  { words: [], tells: 'complete', add: addCompletionCommands },
   { words: [], add: addReferenceCommand },
 ];
 

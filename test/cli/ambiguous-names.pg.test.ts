@@ -129,7 +129,7 @@ it('a policy file pins a device by its id, and never falls back to a name', asyn
 it('a shell is offered an id where the name could mean something else', async () => {
   const [db, mine] = [await device('db-1'), await laptop('laptop')];
   await rename(mine.id, db.id.slice(-8));
-  const offered = await done(people.owner.run(['names', '--', 'device', 'show']));
+  const offered = await done(people.owner.run(['complete', '--', 'device', 'show', '']));
   expect(new Set(offered.trim().split('\n'))).toEqual(new Set(['db-1', mine.id]));
 });
 

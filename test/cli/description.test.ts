@@ -189,24 +189,38 @@ describe('completion', () => {
       .map((word) => `'${word}'`)
       .join(' ');
 
+  /** With a program of this name first in the path. */
+  const offered = async (shell: string, fake: string, line: string): Promise<string> => {
+    const bin = await program.as(`bin-${shell}`);
+    await chmod(await bin.file('ringfence', `#!/bin/sh\n${fake}\n`), 0o755);
+    const [path, found] = [await file(shell), process.env['PATH']];
+    process.env['PATH'] = `${bin.home}:${found}`;
+    try {
+      return (await offers[shell]?.(path, line)) ?? '';
+    } finally {
+      process.env['PATH'] = found;
+    }
+  };
+
   it.each(Object.keys(offers))('of %s knows commands, options and choices', async (shell) => {
-    const path = await file(shell);
-    const offer = offers[shell];
-    if (offer === undefined) throw new Error(shell);
-    expect(await offer(path, 'ringfence gr')).toMatch(/^group\b/m);
-    const below = await offer(path, 'ringfence device groups ');
+    const offer = (line: string) => offered(shell, `exec '${process.execPath}' '${program.bundle}' "$@"`, line);
+    expect(await offer('ringfence gr')).toMatch(/^group\b/m);
+    const below = await offer('ringfence device groups ');
     for (const word of ['set', 'add', 'remove']) expect(below).toMatch(new RegExp(`^${word}\\b`, 'm'));
     expect(below).not.toMatch(/^create\b/m);
-    expect(await offer(path, 'ringfence device rm --ye')).toMatch(/^--yes\b/m);
-    expect(await offer(path, 'ringfence device groups rm --no-c')).toMatch(/^--no-color\b/m);
-    expect(await offer(path, 'ringfence group delete web --det')).toMatch(/^--detach\b/m);
-    expect(await offer(path, 'ringfence group list --output ')).toMatch(/^yaml\b/m);
+    expect(await offer('ringfence device rm --ye')).toMatch(/^--yes\b/m);
+    expect(await offer('ringfence device groups rm --no-c')).toMatch(/^--no-color\b/m);
+    expect(await offer('ringfence group delete web --det')).toMatch(/^--detach\b/m);
+    expect(await offer('ringfence group list ')).toMatch(/^--expiring\b/m);
+    expect(await offer('ringfence group list --output ')).toMatch(/^yaml\b/m);
   });
 
   it('of bash completes after the colon of label:, and offers file names only for files', async () => {
     const path = await file('bash');
     const bin = await program.as('bin-labels');
-    await chmod(await bin.file('ringfence', '#!/bin/sh\nprintf "label:app\\nlabel:api\\nall-devices\\n"\n'), 0o755);
+    const fake = (...lines: readonly string[]) =>
+      bin.file('ringfence', `#!/bin/sh\nprintf %b '${lines.map((line) => `${line}\\n`).join('')}'\n`);
+    await chmod(await fake('label:app', 'label:api\tof two devices'), 0o755);
     await program.file('app.yaml', '');
     const complete = async (...line: readonly string[]): Promise<string> => {
       const setUp = `source "$0"; cd ${program.home}; COMP_WORDS=(${line.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=$(( \${#COMP_WORDS[@]} - 1 ))`;
@@ -216,32 +230,33 @@ describe('completion', () => {
     };
     expect(await complete('ringfence', 'group', 'create', 'db', '--applies-to', 'label', ':', 'ap')).toBe('app\napi\n');
     expect(await complete('ringfence', 'group', 'create', 'db', '--applies-to', 'label:')).toBe('app\napi\n');
+    await fake('all-devices');
     expect(await complete('ringfence', 'group', 'allow', 'app', 'in', 'ssh', 'from', 'a')).toBe('all-devices\n');
+    await fake();
     expect(await complete('ringfence', 'group', 'show', 'app')).toBe('\n');
+    await fake('-files');
     expect(await complete('ringfence', 'apply', 'app')).toBe('app.yaml\n');
-    expect(await complete('ringfence', 'group', 'create', 'x', '--file', 'app')).toBe('app.yaml\n');
   });
 
-  it.each(Object.keys(offers))('of %s asks the program for names, with the words typed so far', async (shell) => {
-    const path = await file(shell);
-    const offer = offers[shell];
-    if (offer === undefined) throw new Error(shell);
+  it.each([
+    [['apply', ''], ['-files']],
+    [['group', 'create', 'x', '--file', 'app'], ['-files']],
+    [['group', 'create', ''], []],
+    [['group', 'allow', 'web', 'o'], ['out']],
+    [['group', 'li'], ['list']],
+    [['group', 'ls', '--output', 'w'], ['wide']],
+  ])('after %j offers %j', async (typed, lines) => {
+    const { stdout } = await program.run(['complete', '--', ...typed]);
+    expect(stdout.split('\n').flatMap((line) => (line === '' ? [] : [line.split('\t')[0]]))).toEqual(lines);
+  });
+
+  it.each(Object.keys(offers))('of %s asks the program, with the words typed so far', async (shell) => {
     // A fake of the program: it answers with its arguments.
-    const bin = await program.as('bin');
-    await chmod(await bin.file('ringfence', '#!/bin/sh\necho "answer-$*" | tr " " _\necho two words\n'), 0o755);
-    const found = process.env['PATH'];
-    process.env['PATH'] = `${bin.home}:${found}`;
-    try {
-      const groups = await offer(path, 'ringfence group show ');
-      expect(groups).toMatch(/^answer-names_--_group_show$/m);
-      expect(groups).toMatch(/^two(\\)? words$/m);
-      expect(await offer(path, 'ringfence device list --org ')).toMatch(/^answer-names_--_device_list_--org(\t|$)/m);
-      expect(await offer(path, 'ringfence group show answer')).toMatch(/^answer-/m);
-      expect(await offer(path, 'ringfence group list ')).not.toMatch(/^answer-/m);
-      const farEnd = await offer(path, 'ringfence group allow web in ssh from ');
-      expect(farEnd).toMatch(/^answer-names_--_group_allow_web_in_ssh_from(\t|$)/m);
-    } finally {
-      process.env['PATH'] = found;
-    }
+    const offer = (line: string) => offered(shell, 'echo "answer-$*" | tr " " _\necho two words', line);
+    const groups = await offer('ringfence group show ');
+    expect(groups).toMatch(/^answer-complete_--_group_show_$/m);
+    expect(groups).toMatch(/^two(\\)? words$/m);
+    expect(await offer('ringfence device list --org ')).toMatch(/^answer-complete_--_device_list_--org_(\t|$)/m);
+    expect(await offer('ringfence group show answer')).toMatch(/^answer-complete_--_group_show_answer/m);
   });
 });

@@ -357,7 +357,7 @@ describe('names for completion', () => {
     await person.run(['group', 'create', 'two words', '--in', 'tcp 1']);
     await person.run(['device', 'create', 'named-host', '--public-key', 'named']);
     const names = async (...words: readonly string[]): Promise<readonly string[]> =>
-      (await person.run(['names', '--', ...words])).stdout.split('\n').filter((name) => name !== '');
+      (await person.run(['complete', '--', ...words, ''])).stdout.split('\n').filter((name) => name !== '');
     expect(await names('group', 'show')).toEqual(expect.arrayContaining(['default', 'two words']));
     expect(await names('device', 'groups', 'add')).toContain('named-host');
     expect(await names('device', 'groups', 'add', 'named-host', 'default')).toContain('two words');
@@ -387,7 +387,7 @@ describe('names for completion', () => {
       for (const other of missing) expect(found, words.join(' ')).not.toContain(other);
     }
     expect(await names('group', 'show', '--org', 'nowhere')).toEqual([]);
-    const away = await person.run(['names', '--', 'group', 'show'], {
+    const away = await person.run(['complete', '--', 'group', 'show', ''], {
       env: { RINGFENCE_SERVER: 'http://127.0.0.1:1' },
     });
     expect(away).toEqual({ code: 0, stdout: '', stderr: '' });

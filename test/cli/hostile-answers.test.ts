@@ -155,7 +155,7 @@ describe('a hostile server', () => {
           NO_COLOR: '1',
         };
         // Data are read by people too.
-        const format = index % 3 === 0 && args[0] !== 'names' ? ['-o', index % 2 === 0 ? 'json' : 'yaml'] : [];
+        const format = index % 3 === 0 && args[0] !== 'complete' ? ['-o', index % 2 === 0 ? 'json' : 'yaml'] : [];
         const { stdout, stderr } = await installed.program.run([...args, ...format], {
           env,
         });

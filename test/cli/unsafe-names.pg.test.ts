@@ -100,7 +100,7 @@ it('a shell is offered no name that cannot be typed', async () => {
   await done(owner.run(['group', 'create', named('web')]));
   await done(owner.run(['group', 'create', 'turned\u202e']));
   await done(owner.run(['group', 'create', 'plain']));
-  const offered = await done(owner.run(['names', '--', 'group', 'show']));
+  const offered = await done(owner.run(['complete', '--', 'group', 'show', '']));
   expect(offered.split('\n')).toContain('plain');
   expectVisible({ stdout: offered, stderr: '' });
 });
@@ -115,7 +115,7 @@ it('completion offers no name that a command would take for an option, and its i
     ['device', 'show'],
     ['device', 'groups', 'set', 'x'],
   ]) {
-    const offered = (await done(owner.run(['names', '--', ...command]))).trim().split('\n');
+    const offered = (await done(owner.run(['complete', '--', ...command, '']))).trim().split('\n');
     expect(offered.filter((word) => word.startsWith('-'))).toEqual([]);
     expect(offered.length).toBeGreaterThan(0);
     if (command[0] === 'group') expect(offered).toContain(id);

@@ -19,7 +19,7 @@ const nameKinds = [
 export type NameKind = (typeof nameKinds)[number];
 
 /** What may stand there: names that are asked for, and words that are known. */
-export interface Candidates {
+interface Candidates {
   readonly kinds: readonly NameKind[];
   readonly words: readonly string[];
 }
@@ -33,10 +33,7 @@ const serviceWords: readonly string[] = services.flatMap(({ words }) => words);
 const ruleWords: readonly string[] = [...protocols, ...serviceWords];
 
 /** By the names that help gives to arguments; `<group|device>` may be either. */
-export function candidatesOf(
-  path: string,
-  { name, choices }: CommandNode['arguments'][number],
-): Candidates | undefined {
+function candidatesOf(path: string, { name, choices }: CommandNode['arguments'][number]): Candidates | undefined {
   if (choices.length > 0) return ofWords(...choices);
   if (name === 'direction') return ofWords('in', 'out');
   if (name === 'rule') return ofWords(...ruleWords, 'from', 'to');
@@ -63,7 +60,7 @@ const optionKinds: Readonly<Record<string, NameKind>> = {
 /** Options whose value is a rule: mostly a service, more needs quotes. */
 const ruleOptions: ReadonlySet<string> = new Set(['--in', '--out']);
 
-export function candidatesOfOption({ long, flags, choices }: OptionNode): Candidates | undefined {
+function candidatesOfOption({ long, flags, choices }: OptionNode): Candidates | undefined {
   const isEnd = long === '--from' || long === '--to';
   // A policy test names devices as a rule does, an explanation by their names.
   const endKind = flags.includes('<devices|') ? 'peer' : flags.includes('<device|') ? 'device' : undefined;
@@ -73,19 +70,24 @@ export function candidatesOfOption({ long, flags, choices }: OptionNode): Candid
   return choices.length > 0 ? ofWords(...choices) : kind === undefined ? undefined : ofKinds(kind);
 }
 
-/** Whether a value or an argument is a file: only there do shells offer file names. */
-export const isFileOption = ({ flags, takesValue }: OptionNode): boolean =>
-  takesValue && /<(file|dir|folder)/.test(flags);
-export const isFileArgument = ({ name }: CommandNode['arguments'][number]): boolean => /^(file|folder)s?$/.test(name);
+const isFileOption = ({ flags, takesValue }: OptionNode): boolean => takesValue && /<(file|dir|folder)/.test(flags);
+const isFileArgument = ({ name }: CommandNode['arguments'][number]): boolean => /^(file|folder)s?$/.test(name);
 
+/** What may come after some words of a command line. */
 export interface Position {
-  readonly candidates: Candidates | undefined;
+  /** What belongs there: undefined where it is nobody's guess, as the name of a new group; `files` is for the shell to complete. */
+  readonly candidates: Candidates | 'files' | undefined;
+  /** Commands below, where the words name no argument yet. */
+  readonly commands: readonly CommandNode[];
+  readonly options: readonly OptionNode[];
+  /** Whether a value or an argument is expected: options are offered there only to those who begin one. */
+  readonly isTaken: boolean;
   /** Options given on the line so far, by their long names. */
   readonly given: Readonly<Record<string, string>>;
 }
 
 /** What belongs after these words, the program's own name left out. */
-export function candidatesAfter(root: CommandNode, words: readonly string[]): Position {
+export function positionAfter(root: CommandNode, words: readonly string[]): Position {
   let node = root;
   let position = 0;
   const given: Record<string, string> = {};
@@ -100,13 +102,29 @@ export function candidatesAfter(root: CommandNode, words: readonly string[]): Po
       const option = node.options.find(({ long, short }) => long === flag || short === flag);
       if (option?.takesValue !== true) continue;
       const value = inline ?? words[(index += 1)];
-      if (value === undefined) return { candidates: candidatesOfOption(option), given };
+      if (value === undefined) {
+        const candidates = isFileOption(option) ? 'files' : candidatesOfOption(option);
+        return { candidates, commands: [], options: [], isTaken: true, given };
+      }
       given[option.long] = value;
     } else position += 1;
   }
   const last = node.arguments.at(-1);
   const argument = node.arguments[position] ?? (last?.isMany === true ? last : undefined);
-  const isFarEnd = argument?.name === 'rule' && ['from', 'to'].includes(words.at(-1) ?? '');
-  if (isFarEnd) return { candidates: ofKinds('peer'), given };
-  return { candidates: argument === undefined ? undefined : candidatesOf(node.path, argument), given };
+  return {
+    candidates: argument === undefined ? undefined : candidatesOfArgument(node, argument, words.at(-1)),
+    commands: position === 0 ? node.children : [],
+    options: node.options,
+    isTaken: argument !== undefined,
+    given,
+  };
+}
+
+function candidatesOfArgument(
+  { path }: CommandNode,
+  argument: CommandNode['arguments'][number],
+  before: string | undefined,
+): Position['candidates'] {
+  if (argument.name === 'rule' && (before === 'from' || before === 'to')) return ofKinds('peer');
+  return isFileArgument(argument) ? 'files' : candidatesOf(path, argument);
 }

@@ -3,7 +3,7 @@ import { Argument, type Command } from 'commander';
 import { addExamples, commandsOf } from '../command-line/client-command.ts';
 import { readTree } from '../command-line/read-tree.ts';
 
-const addCommand = commandsOf(() => import('./names.ts'));
+const addCommand = commandsOf(() => import('./complete.ts'));
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 
@@ -19,12 +19,12 @@ export function addCompletionCommands(program: Command): void {
     .command('completion')
     .summary('print the completion script of a shell')
     .description(
-      'Print the completion script of a shell. On a terminal, also print how to install it.\n\nWhile you type, completion asks the server for the names of groups, devices, labels, organizations, members, tokens and keys. If the server does not answer quickly, completion leaves these names out.',
+      'Print the completion script of a shell. On a terminal, also print how to install it.\n\nWhile you type, completion asks this program for commands and options, and the server for the names of groups, devices, labels, organizations, members, tokens and keys. If the server does not answer quickly, completion leaves these names out.',
     )
     .addArgument(new Argument('<shell>', 'which shell').choices(shells))
     .action(async (shell: (typeof shells)[number]) => {
-      const { completionScript } = await import('./script.ts');
-      process.stdout.write(completionScript(shell, readTree(program)));
+      const { completionScripts } = await import('./script.ts');
+      process.stdout.write(completionScripts[shell]);
       // A user who sees the script on the screen wanted to install it.
       if (process.stdout.isTTY) process.stderr.write(`\n${installHelp[shell]}\n`);
     });
@@ -37,11 +37,11 @@ export function addCompletionCommands(program: Command): void {
   addCommand(
     program,
     {
-      usage: 'names [words...]',
-      summary: 'print the completions of a partial command line, one name per line',
+      usage: 'complete [words...]',
+      summary: 'print what may stand for the last of these words, one completion per line',
       hidden: true,
-      examples: ['ringfence names -- group show'],
+      examples: ['ringfence complete -- group sh', "ringfence complete -- group show ''"],
     },
-    ({ printNames }, session, { args }) => printNames(session, readTree(program), args),
+    ({ complete }, session, { args }) => complete(session, readTree(program), args),
   );
 }

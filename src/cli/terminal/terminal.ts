@@ -52,6 +52,11 @@ export class Terminal {
     process.stdout.write(this.#stdout.render(text));
   }
 
+  /** One line for programs: fields divided by tabs, which none of them can hold. */
+  fields(...texts: readonly string[]): void {
+    process.stdout.write(`${texts.map((text) => this.#stdout.render(text.replaceAll('\n', ' '))).join('\t')}\n`);
+  }
+
   /** One line for people only: questions, notes, failures. Never data. */
   note(line: string): void {
     process.stderr.write(`${this.#stderr.render(line.replaceAll('\n', ' '))}\n`);

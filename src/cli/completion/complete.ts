@@ -1,11 +1,11 @@
-/** Owns the names that a shell offers for completion: requested from the server, with a short time limit. */
+/** Owns what a shell offers for completion: commands, options, and names that the server is asked for, with a short time limit. */
 import type { Device } from '../../api/device.ts';
 import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
 import { isPrintable } from '../../policy/names/printable.ts';
 import type { CommandNode } from '../command-line/tree.ts';
-import { candidatesAfter, type NameKind } from './candidates.ts';
+import { positionAfter, type NameKind, type Position } from './candidates.ts';
 import { allDevices, namesOfDevice } from '../lookup/device.ts';
 import { allGroups, namesOfGroup } from '../lookup/group.ts';
 
@@ -51,15 +51,40 @@ const lists: { readonly [K in NameKind]: (session: Session) => Promise<readonly 
   profile: async ({ profilesFile }) => Object.keys((await readProfiles(profilesFile)).profiles),
 };
 
-/** One name on each line; nothing, and no complaint, where they cannot be had. */
-export async function printNames(session: Session, root: CommandNode, words: readonly string[]): Promise<void> {
-  const { candidates, given } = candidatesAfter(root, words);
-  if (candidates === undefined) return;
-  const { values, terminal } = session;
+/** What the scripts of the shells take for "offer files": no name begins like an option. */
+const offerFiles = '-files';
+
+/**
+ * What may stand for the last word, which is typed up to where it ends: one on each line, with what it means behind a tab. Nothing, and no complaint, where it
+ * cannot be had.
+ */
+export async function complete(session: Session, root: CommandNode, line: readonly string[]): Promise<void> {
+  const begun = line.at(-1) ?? '';
+  const { candidates, commands, options, isTaken, given } = positionAfter(root, line.slice(0, -1));
+  const { terminal } = session;
+  const offer = (word: string, help = ''): void => {
+    if (word.startsWith(begun)) terminal.fields(word, ...(help === '' ? [] : [help.split('\n')[0] ?? '']));
+  };
+  if (begun.startsWith('-') || (!isTaken && commands.length === 0))
+    for (const { long, help } of options) offer(long, help);
+  if (begun.startsWith('-')) return;
+  for (const { name, summary } of commands) offer(name, summary);
+  if (candidates === 'files') terminal.out(`${offerFiles}\n`);
+  else if (candidates !== undefined) {
+    const asking = askingSession(session, given);
+    const found = await Promise.all(candidates.kinds.map((kind) => lists[kind](asking).catch(() => [])));
+    // A name with invisible characters cannot be typed, and one that begins like an option would be taken for it.
+    for (const name of new Set([...candidates.words, ...found.flat()]))
+      if (isPrintable(name) && !name.startsWith('-')) offer(name);
+  }
+}
+
+/** With the options of the line that is completed, and little time. */
+function askingSession({ values, terminal, signal }: Session, given: Position['given']): Session {
   const { '--server': server, '--org': org, '--profile': profile, '--token-file': tokenFile } = given;
-  const asking = new Session({
+  return new Session({
     terminal,
-    signal: AbortSignal.any([session.signal, AbortSignal.timeout(timeout)]),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(timeout)]),
     values: {
       ...values,
       ...(server !== undefined && { server }),
@@ -68,8 +93,4 @@ export async function printNames(session: Session, root: CommandNode, words: rea
       ...(tokenFile !== undefined && { tokenFile }),
     },
   });
-  const found = await Promise.all(candidates.kinds.map((kind) => lists[kind](asking).catch(() => [])));
-  const names = new Set([...candidates.words, ...found.flat()]);
-  // A name with invisible characters cannot be typed, and one that begins like an option would be taken for it.
-  for (const name of names) if (isPrintable(name) && !name.startsWith('-')) terminal.out(`${name}\n`);
 }
