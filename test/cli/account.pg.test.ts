@@ -354,7 +354,7 @@ describe('a person at a terminal', () => {
     expect(no.stdout).toContain('Revoke enrollment key asked? [y/N]');
     expect(no.stdout).toContain('Nothing was changed.');
     const yes = await owner.inTerminal(['key', 'delete', 'asked'], { typed: [[/\[y\/N\]/, 'y\r']] });
-    expect(yes.stdout).toContain('Revoked enrollment key asked.');
+    expect(yes.stdout).toMatch(/Revoked enrollment key asked \([0-9a-f-]{36}\)\./);
     expect((await owner.run(['key', 'list', '-q'])).stdout).not.toContain('asked');
   });
 

@@ -1,53 +1,35 @@
 /** Owns what a shell offers for completion: commands, options, and names that the server is asked for, with a short time limit. */
 import type { Device } from '../../api/device.ts';
-import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { readProfiles } from '../session/profile.ts';
 import { Session } from '../session/session.ts';
 import { isPrintable } from '../../policy/names/printable.ts';
 import type { CommandNode } from '../command-line/tree.ts';
 import { positionAfter, type NameKind, type Position } from './candidates.ts';
-import { allDevices, namesOfDevice } from '../lookup/device.ts';
-import { allGroups, namesOfGroup } from '../lookup/group.ts';
+import { allDevices, deviceWords } from '../lookup/device.ts';
+import { devices, groups, keys, members, organizations, tokens, users, wordsOf } from '../lookup/resource.ts';
 
 /** The longest wait in milliseconds for an unreachable server after a key press. */
 const timeout = 1_500;
 
-/** Words that commands understand: a name that could mean something else is offered as an id. */
-const wordsOf = <T>(things: readonly T[], read: (thing: T) => NamedThing): readonly string[] =>
-  things.map(wordsFor(things, read));
-const nameAndId = ({ id, name }: { readonly id: string; readonly name: string }): NamedThing => ({ id, names: [name] });
-
-const selectorsOf = (devices: readonly Device[]): readonly string[] => [
-  ...new Set(devices.flatMap(({ labels = [] }) => labels.map((label) => `label:${label}`))),
+const selectorsOf = (all: readonly Device[]): readonly string[] => [
+  ...new Set(all.flatMap(({ labels = [] }) => labels.map((label) => `label:${label}`))),
   'all-devices',
 ];
 
 const lists: { readonly [K in NameKind]: (session: Session) => Promise<readonly string[]> } = {
-  device: async (session) => wordsOf(await allDevices(session), namesOfDevice),
+  device: (session) => wordsOf(session, devices),
   label: async (session) => (await allDevices(session)).flatMap(({ labels = [] }) => labels),
   selector: async (session) => selectorsOf(await allDevices(session)),
   peer: async (session) => {
-    const devices = await allDevices(session);
-    return [...selectorsOf(devices), ...wordsOf(devices, namesOfDevice).map((word) => `device:${word}`), 'any'];
+    const known = await allDevices(session);
+    return [...selectorsOf(known), ...known.map(deviceWords(known)).map((word) => `device:${word}`), 'any'];
   },
-  group: async (session) => wordsOf(await allGroups(session), namesOfGroup),
-  org: async (session) => wordsOf(await (await session.client()).organizations.list(), nameAndId),
-  token: async (session) => wordsOf(await (await session.client()).tokens.list(), nameAndId),
-  key: async (session) => {
-    const client = await session.client();
-    const keys = await client.enrollmentKeys.list(await session.organization());
-    return wordsOf(keys, nameAndId);
-  },
-  member: async (session) => {
-    const client = await session.client();
-    const members = await client.members.list(await session.organization());
-    return wordsOf(members, ({ user_id, username }) => ({ id: user_id, names: [username] }));
-  },
-  user: async (session) =>
-    wordsOf(await (await session.client()).users.list(), ({ id, username }) => ({
-      id,
-      names: [username],
-    })),
+  group: (session) => wordsOf(session, groups),
+  org: (session) => wordsOf(session, organizations),
+  token: (session) => wordsOf(session, tokens),
+  key: (session) => wordsOf(session, keys),
+  member: (session) => wordsOf(session, members),
+  user: (session) => wordsOf(session, users),
   profile: async ({ profilesFile }) => Object.keys((await readProfiles(profilesFile)).profiles),
 };
 

@@ -3,7 +3,8 @@ import { fieldLines } from '../../client/words/changes.ts';
 import { printable } from '../../policy/names/printable.ts';
 import { deviceName, findDevice } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
-import { findMember, userNames } from '../lookup/member.ts';
+import { userNames } from '../lookup/member.ts';
+import { find, members } from '../lookup/resource.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import type { Session } from '../session/session.ts';
 import { sayEffect } from './change-each.ts';
@@ -15,7 +16,7 @@ export interface MoveOptions {
 export async function move(session: Session, text: string, { user }: MoveOptions): Promise<void> {
   const client = await session.client();
   const device = await findDevice(session, text);
-  const { user_id, username } = await findMember(session, user);
+  const { user_id, username } = await find(session, members, user);
   const { id, organization_id, security_groups = [] } = device;
   if (device.user_id === user_id)
     return session.printRecord(device, `Device ${deviceName(device)} (${id}) already belongs to ${username}.`);

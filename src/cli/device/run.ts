@@ -12,7 +12,8 @@ import { allDevices, deviceName, findDevice, pickDevice, pickDevices, withLabels
 import { writeOrAsk } from '../lookup/opening.ts';
 import { writeChanges } from '../lookup/write-changes.ts';
 import { groupIds } from '../lookup/group.ts';
-import { findMember, userNames } from '../lookup/member.ts';
+import { userNames } from '../lookup/member.ts';
+import { find, members } from '../lookup/resource.ts';
 import { printDevices, sayEffect, type LabelFilter } from './change-each.ts';
 import { fieldLines } from '../../client/words/changes.ts';
 import { printable } from '../../policy/names/printable.ts';
@@ -166,7 +167,7 @@ export async function create(session: Session, hostname: string, options: Device
     ...fields,
     hostname,
     public_key: options.publicKey ?? '',
-    ...(options.user !== undefined && { user_id: (await findMember(session, options.user)).user_id }),
+    ...(options.user !== undefined && { user_id: (await find(session, members, options.user)).user_id }),
     ...(security_groups.length > 0 && { security_groups }),
   };
   const device = await client.devices.create(organization, body, session.testQuery);

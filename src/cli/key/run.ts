@@ -5,12 +5,12 @@ import { labelsIn } from '../../client/words/unknown-labels.ts';
 import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readLabels } from '../terminal/label.ts';
-import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups, groupIds } from '../lookup/group.ts';
+import { fieldsOf, keys, list as listAll, remove as removeOne, show as showOne } from '../lookup/resource.ts';
 import { labelDoubts } from '../session/label-doubts.ts';
 import { askAbout } from '../session/ask-about.ts';
 
@@ -23,32 +23,14 @@ const columns = (layout: Layout): readonly Column<EnrollmentKey>[] => [
   { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) },
 ];
 
-const fieldsOf = (key: EnrollmentKey, layout: Layout): readonly (readonly [string, string])[] =>
-  columns({ ...layout, wide: true }).flatMap(({ head, text }) =>
-    text(key) === '' ? [] : [[head.toLowerCase(), text(key)]],
-  );
+const form = {
+  none: 'There are no enrollment keys. To create one, run `ringfence key create`.',
+  sortBy: 'name',
+  columns,
+} as const;
 
-async function all(session: Session): Promise<readonly EnrollmentKey[]> {
-  const client = await session.client();
-  return client.enrollmentKeys.list(await session.organization());
-}
-
-const find = async (session: Session, text: string): Promise<EnrollmentKey> =>
-  findOne('enrollment key', text, await all(session), ({ id, name }) => ({ id, names: [name] }));
-
-export async function list(session: Session): Promise<void> {
-  const keys = await all(session);
-  await session.printList(keys, {
-    none: 'There are no enrollment keys. To create one, run `ringfence key create`.',
-    sortBy: 'name',
-    columns,
-  });
-}
-
-export async function show(session: Session, text: string): Promise<void> {
-  const key = await find(session, text);
-  await session.printRecord(key, (layout) => fieldsOf(key, layout));
-}
+export const list = (session: Session): Promise<void> => listAll(session, keys, form);
+export const show = (session: Session, text: string): Promise<void> => showOne(session, keys, form, text);
 
 export interface NewKey {
   readonly uses?: string;
@@ -75,7 +57,7 @@ export async function create(session: Session, name: string | undefined, options
   const issued = await client.enrollmentKeys.create(organization, body);
   const server = addressForDevices(issued.public_url, await session.server());
   const key = { ...issued, key: writeEnrollmentKey(issued.key, issued.organization_id, server) };
-  await session.printRecord(key, (layout) => [...fieldsOf(key, layout), ['key', key.key]], key.key);
+  await session.printRecord(key, (layout) => [...fieldsOf(form, key, layout), ['key', key.key]], key.key);
   session.say(
     'Save the key now. You cannot see it again. It carries server and organization. On a device with the package ringfence-agent, run this and type the key:',
   );
@@ -94,12 +76,8 @@ async function askAboutKeyLabels(session: Session, labels: readonly string[]): P
   await askAbout(session, labelDoubts(labels, known));
 }
 
-export async function remove(session: Session, text: string): Promise<void> {
-  const client = await session.client();
-  const organization = await session.organization();
-  const found = await find(session, text);
-  const question = `Revoke enrollment key ${found.name || found.id}?`;
-  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const key = await client.enrollmentKeys.revoke(organization, found.id);
-  return session.printRecord(key, `Revoked enrollment key ${key.name || key.id}.`);
-}
+export const remove = (session: Session, text: string): Promise<void> =>
+  removeOne(session, keys, text, {
+    verb: 'Revoke',
+    call: async ({ organization_id, id }) => (await session.client()).enrollmentKeys.revoke(organization_id, id),
+  });

@@ -8,10 +8,10 @@ import { printable } from '../../policy/names/printable.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
-import { findMember } from '../lookup/member.ts';
+import { find, invitations, list as listAll, members, show as showOne } from '../lookup/resource.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { couldMean, isPartOfId } from '../../client/words/naming.ts';
-import { findOne, namedLine } from '../session/find-one.ts';
+import { namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { shellWord } from '../terminal/text.ts';
@@ -27,24 +27,10 @@ const columns = (layout: Layout): readonly Column<Member>[] => [
   { head: 'SINCE', text: ({ created_at }) => shortTime(created_at) },
 ];
 
-async function all(session: Session): Promise<readonly Member[]> {
-  const client = await session.client();
-  return client.members.list(await session.organization());
-}
+const form = { none: 'There are no members.', id: 'user_id', sortBy: 'username', columns } as const;
 
-export async function list(session: Session): Promise<void> {
-  const members = await all(session);
-  await session.printList(members, { none: 'There are no members.', id: 'user_id', sortBy: 'username', columns });
-}
-
-export async function show(session: Session, text: string): Promise<void> {
-  const member = await findMember(session, text);
-  await session.printRecord(
-    member,
-    (layout) => columns({ ...layout, wide: true }).map(({ head, text: cell }) => [head.toLowerCase(), cell(member)]),
-    member.user_id,
-  );
-}
+export const list = (session: Session): Promise<void> => listAll(session, members, form);
+export const show = (session: Session, text: string): Promise<void> => showOne(session, members, form, text);
 
 export interface AddOptions {
   readonly role?: 'member' | 'owner';
@@ -115,25 +101,12 @@ const invitationColumns = (layout: Layout): readonly Column<Invitation>[] => [
   { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) },
 ];
 
-async function allInvitations(session: Session): Promise<readonly Invitation[]> {
-  const client = await session.client();
-  return client.invitations.list(await session.organization());
-}
-
-export async function listInvitations(session: Session): Promise<void> {
-  await session.printList(await allInvitations(session), {
-    none: 'There are no invitations.',
-    columns: invitationColumns,
-  });
-}
+export const listInvitations = (session: Session): Promise<void> =>
+  listAll(session, invitations, { none: 'There are no invitations.', columns: invitationColumns });
 
 export async function uninvite(session: Session, text: string): Promise<void> {
-  const found = findOne('invitation', text, await allInvitations(session), (invitation) => ({
-    id: invitation.id,
-    names: [personOf(invitation)],
-  }));
-  const client = await session.client();
-  const gone = await client.invitations.revoke(await session.organization(), found.id);
+  const { organization_id, id } = await find(session, invitations, text);
+  const gone = await (await session.client()).invitations.revoke(organization_id, id);
   return session.printRecord(gone, `Revoked the invitation of ${personOf(gone)}.`);
 }
 
@@ -158,7 +131,7 @@ async function knownUsers(session: Session): Promise<readonly { readonly id: str
     return await client.users.list();
   } catch (error) {
     if (!(error instanceof RingfenceError) || error.status !== 403) throw error;
-    return (await all(session)).map(({ user_id, username }) => ({ id: user_id, username }));
+    return (await members.all(session)).map(({ user_id, username }) => ({ id: user_id, username }));
   }
 }
 
@@ -167,7 +140,7 @@ export async function setRole(session: Session, text: string, role: string): Pro
     throw usageError(`the role is owner or member, not ${JSON.stringify(role)}`);
   const client = await session.client();
   const organization = await session.organization();
-  const { user_id } = await findMember(session, text);
+  const { user_id } = await find(session, members, text);
   const member = await client.members.update(organization, user_id, { role });
   await session.printRecord(
     member,
@@ -195,7 +168,7 @@ export async function remove(session: Session, text: string, options: RemoveOpti
     throw usageError('--rotate-tokens needs --keep-devices: the tokens of deleted devices end anyway');
   const client = await session.client();
   const organization = await session.organization();
-  const { user_id, username } = await findMember(session, text);
+  const { user_id, username } = await find(session, members, text);
   const keep = keepDevices === true ? { keep: 'devices' as const } : {};
   if (session.values.dryRun === true) return previewRemoval(session, user_id, keep);
   const question =

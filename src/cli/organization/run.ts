@@ -3,13 +3,13 @@ import type { Organization, UpdateOrganization } from '../../api/organization.ts
 import { usageError } from '../terminal/exit.ts';
 import { readProfiles, writeProfiles } from '../session/profile.ts';
 import type { Session } from '../session/session.ts';
+import { list as listAll, organizations, remove as removeOne } from '../lookup/resource.ts';
 import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
 export async function list(session: Session): Promise<void> {
-  const all = await (await session.client()).organizations.list();
   const { profile } = await session.profile();
-  await session.printList(all, {
+  await listAll(session, organizations, {
     none: 'You are in no organization. To create one, run `ringfence org create NAME`.',
     sortBy: 'name',
     columns: (layout) => [
@@ -70,10 +70,10 @@ export async function edit(
   text: string | undefined,
   {
     refuseWith,
-    ...given
+    ...fields
   }: Omit<UpdateOrganization, 'refuse_with'> & { readonly refuseWith?: UpdateOrganization['refuse_with'] },
 ): Promise<void> {
-  const { name, description, observe } = given;
+  const { name, description, observe } = fields;
   if ([name, description, observe, refuseWith].every((one) => one === undefined))
     throw usageError('nothing to change: give --name, --description, --observe or --refuse-with');
   const id = text === undefined ? await session.organization() : (await session.findOrganization(text)).id;
@@ -87,14 +87,12 @@ export async function edit(
   await printChange(session, 'Changed', organization);
 }
 
-export async function remove(session: Session, text: string): Promise<void> {
-  const client = await session.client();
-  const { id, name } = await session.findOrganization(text);
-  const question = `Delete organization ${name} with all its devices, groups and members?`;
-  if (!(await session.confirm(question))) return session.say('Nothing was changed.');
-  const organization = await client.organizations.delete(id);
-  return printChange(session, 'Deleted', organization);
-}
+export const remove = (session: Session, text: string): Promise<void> =>
+  removeOne(session, organizations, text, {
+    verb: 'Delete',
+    along: ' with all its devices, groups and members',
+    call: async ({ id }) => (await session.client()).organizations.delete(id),
+  });
 
 export async function use(session: Session, text: string): Promise<void> {
   const { id, name: organization } = await session.findOrganization(text);

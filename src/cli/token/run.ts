@@ -1,18 +1,19 @@
 /** Owns the implementation of the token commands. */
-import type { IssuedToken, Token } from '../../api/user.ts';
-import { RingfenceError } from '../../client/error.ts';
+import type { IssuedToken } from '../../api/user.ts';
 import { shortId } from '../../client/words/short-id.ts';
-import { allDevices, deviceName } from '../lookup/device.ts';
-import { findOne } from '../session/find-one.ts';
+import {
+  fieldsOf,
+  find,
+  list as listAll,
+  remove as removeOne,
+  show as showOne,
+  tokens,
+  users,
+  type NamedToken,
+} from '../lookup/resource.ts';
 import type { Session } from '../session/session.ts';
-import { CliError } from '../terminal/exit.ts';
 import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
-
-/** A token, with the name of its device where that is in the organization of this person. */
-interface NamedToken extends Token {
-  readonly device?: string;
-}
 
 const columns = (layout: Layout): readonly Column<NamedToken>[] => [
   { head: 'NAME', text: ({ name }) => name },
@@ -24,38 +25,10 @@ const columns = (layout: Layout): readonly Column<NamedToken>[] => [
   { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) || 'never' },
 ];
 
-const fieldsOf = (token: NamedToken, layout: Layout): readonly (readonly [string, string])[] =>
-  columns({ ...layout, wide: true }).map(({ head, text }) => [head.toLowerCase(), text(token)]);
+const form = { none: 'You have no tokens.', sortBy: 'name', columns } as const;
 
-async function allTokens(session: Session): Promise<readonly NamedToken[]> {
-  const tokens = await (await session.client()).tokens.list();
-  if (tokens.every(({ device_id }) => device_id === undefined)) return tokens;
-  // Who is in several organizations, or in none, has to name one; the tokens are listed all the same.
-  const devices = await allDevices(session).catch((error: unknown) => {
-    if (error instanceof CliError || error instanceof RingfenceError) return [];
-    throw error;
-  });
-  const names = new Map<string, string>(devices.map((device) => [device.id, deviceName(device)]));
-  return tokens.map((token) => {
-    const device = names.get(token.device_id ?? '');
-    return device === undefined ? token : { ...token, device };
-  });
-}
-
-export async function list(session: Session): Promise<void> {
-  const tokens = await allTokens(session);
-  await session.printList(tokens, { none: 'You have no tokens.', sortBy: 'name', columns });
-}
-
-async function find(session: Session, text: string): Promise<NamedToken> {
-  const tokens = await allTokens(session);
-  return findOne('token', text, tokens, ({ id, name, device = '' }) => ({ id, names: [name, device] }));
-}
-
-export async function show(session: Session, text: string): Promise<void> {
-  const token = await find(session, text);
-  await session.printRecord(token, (layout) => fieldsOf(token, layout));
-}
+export const list = (session: Session): Promise<void> => listAll(session, tokens, form);
+export const show = (session: Session, text: string): Promise<void> => showOne(session, tokens, form, text);
 
 export interface NewToken {
   readonly user?: string;
@@ -73,12 +46,12 @@ export async function create(session: Session, name: string | undefined, options
   const token =
     options.user === undefined
       ? await client.tokens.create(body)
-      : await client.tokens.createFor(await userId(session, options.user), body);
+      : await client.tokens.createFor((await find(session, users, options.user)).id, body);
   await showSecret(session, token);
 }
 
 async function showSecret(session: Session, token: IssuedToken): Promise<void> {
-  await session.printRecord(token, (layout) => [...fieldsOf(token, layout), ['token', token.token]], token.token);
+  await session.printRecord(token, (layout) => [...fieldsOf(form, token, layout), ['token', token.token]], token.token);
   session.say('Save the token now. You cannot see it again.');
 }
 
@@ -87,7 +60,7 @@ export async function rotate(
   text: string,
   { byDevice }: { readonly byDevice?: boolean },
 ): Promise<void> {
-  const found = await find(session, text);
+  const found = await find(session, tokens, text);
   const by =
     byDevice === true ? 'the device makes another secret, and the old one ends when that is first used' : undefined;
   const device = found.device === undefined ? '' : ` of device ${found.device}`;
@@ -101,8 +74,8 @@ export async function rotate(
     );
   const client = await session.client();
   if (by !== undefined) {
-    const asked = await client.tokens.rotate(found.id, { by_device: true });
-    return session.printRecord(asked, `Asked for another secret of token ${name}: ${by}.`);
+    const request = await client.tokens.rotate(found.id, { by_device: true });
+    return session.printRecord(request, `Asked for another secret of token ${name}: ${by}.`);
   }
   const question = `Replace the secret of token ${name}? The old secret stops working immediately.`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
@@ -110,16 +83,8 @@ export async function rotate(
   if (token !== undefined) return showSecret(session, { ...rotated, token });
 }
 
-async function userId(session: Session, text: string): Promise<string> {
-  const users = await (await session.client()).users.list();
-  return findOne('user', text, users, ({ id, username }) => ({ id, names: [username] })).id;
-}
-
-export async function remove(session: Session, text: string): Promise<void> {
-  const found = await find(session, text);
-  if (session.values.dryRun === true)
-    return session.printRecord(found, `Would revoke token ${found.name || found.id}. Nothing was written.`);
-  if (!(await session.confirm(`Revoke token ${found.name || found.id}?`))) return session.say('Nothing was changed.');
-  const token = await (await session.client()).tokens.revoke(found.id);
-  return session.printRecord(token, `Revoked token ${token.name || token.id}.`);
-}
+export const remove = (session: Session, text: string): Promise<void> =>
+  removeOne(session, tokens, text, {
+    verb: 'Revoke',
+    call: async ({ id }) => (await session.client()).tokens.revoke(id),
+  });

@@ -1,14 +1,13 @@
 /** Owns the implementation of the user commands. */
 import type { User } from '../../api/user.ts';
-import { findOne } from '../session/find-one.ts';
+import { find, list as listAll, users } from '../lookup/resource.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 
-export async function list(session: Session): Promise<void> {
-  const users = await (await session.client()).users.list();
-  await session.printList(users, {
+export const list = (session: Session): Promise<void> =>
+  listAll(session, users, {
     none: 'There are no users.',
     sortBy: 'username',
     columns: (layout) => [
@@ -18,7 +17,6 @@ export async function list(session: Session): Promise<void> {
       { head: 'CREATED', text: ({ created_at }) => shortTime(created_at) },
     ],
   });
-}
 
 export async function create(session: Session, username: string): Promise<void> {
   const user = await (await session.client()).users.create({ username });
@@ -32,10 +30,11 @@ export interface RemoveOptions {
 
 export async function remove(session: Session, text: string, { organizations, detach }: RemoveOptions): Promise<void> {
   const client = await session.client();
-  const users = await client.users.list();
-  const find = (word: string): User => findOne('user', word, users, ({ id, username }) => ({ id, names: [username] }));
-  const found = find(text);
-  const heir = organizations?.startsWith('to:') === true ? find(organizations.slice('to:'.length)) : undefined;
+  const found = await find(session, users, text);
+  const heir =
+    organizations?.startsWith('to:') === true
+      ? await find(session, users, organizations.slice('to:'.length))
+      : undefined;
   if (organizations !== undefined && organizations !== 'delete' && heir === undefined)
     throw usageError(`--organizations is \`delete\` or \`to:USER\`, not \`${organizations}\``);
   const also =
@@ -52,14 +51,14 @@ export async function remove(session: Session, text: string, { organizations, de
   });
   session.noteChanged(user.organizations, user.other_organizations);
   const named = (all: readonly { readonly name: string }[]): string => all.map(({ name }) => name).join(', ');
-  const { deleted_organizations: gone = [], handed_over_organizations: given = [] } = user;
+  const { deleted_organizations: gone = [], handed_over_organizations: left = [] } = user;
   return session.printRecord(
     user,
     [
       `Deleted user ${user.username} (${user.id}).`,
       ...(gone.length > 0 ? [`Deleted with it: ${named(gone)}.`] : []),
-      ...(given.length > 0
-        ? [`${heir?.username ?? 'Another user'} owns now, and has yet to accept: ${named(given)}.`]
+      ...(left.length > 0
+        ? [`${heir?.username ?? 'Another user'} owns now, and has yet to accept: ${named(left)}.`]
         : []),
     ].join(' '),
   );

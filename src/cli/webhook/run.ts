@@ -1,7 +1,7 @@
 /** Owns the implementation of the webhook commands. */
 import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
 import type { Webhook } from '../../api/alerts/webhook.ts';
-import { findOne } from '../session/find-one.ts';
+import { find, remove as removeOne, titleOf, webhooks } from '../lookup/resource.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { shortTime } from '../terminal/time.ts';
@@ -34,13 +34,7 @@ const bodyOf = ({ event, name, offlineAfter }: WebhookOptions) => ({
   ...(offlineAfter === undefined ? {} : { offline_after: readNumber(offlineAfter, 'a number of seconds') }),
 });
 
-async function find(session: Session, text: string): Promise<Webhook> {
-  const client = await session.client();
-  const all = await client.webhooks.list(await session.organization());
-  return findOne('webhook', text, all, ({ id, name, url }) => ({ id, names: [name, url].filter((one) => one !== '') }));
-}
-
-const titleOf = ({ name, url }: Webhook): string => name || url;
+const nameOf = (webhook: Webhook): string => titleOf(webhooks, webhook);
 
 export async function create(session: Session, url: string, options: WebhookOptions): Promise<void> {
   const client = await session.client();
@@ -49,7 +43,7 @@ export async function create(session: Session, url: string, options: WebhookOpti
   await session.printRecord(
     made,
     [
-      ['webhook', titleOf(made)],
+      ['webhook', nameOf(made)],
       ['id', made.id],
       ['events', made.events],
       ['secret', made.secret],
@@ -60,9 +54,8 @@ export async function create(session: Session, url: string, options: WebhookOpti
 }
 
 export async function list(session: Session): Promise<void> {
-  const client = await session.client();
-  const webhooks = await client.webhooks.list(await session.organization());
-  await session.printList(webhooks, {
+  const all = await webhooks.all(session);
+  await session.printList(all, {
     none: 'There are no webhooks.',
     columns: () => [
       { head: 'NAME', text: ({ name }) => name },
@@ -73,17 +66,17 @@ export async function list(session: Session): Promise<void> {
       { head: 'OFFLINE AFTER', text: ({ offline_after }) => `${offline_after} s`, align: 'right' },
     ],
   });
-  for (const webhook of webhooks.filter(({ paused }) => paused !== undefined)) {
+  for (const webhook of all.filter(({ paused }) => paused !== undefined)) {
     const why = 'is paused, because the owner who set it up is no owner any more';
-    session.say(`${titleOf(webhook)} ${why}. To let it send again: ringfence webhook confirm ${webhook.id}`);
+    session.say(`${nameOf(webhook)} ${why}. To let it send again: ringfence webhook confirm ${webhook.id}`);
   }
 }
 
 export async function confirm(session: Session, text: string): Promise<void> {
   const client = await session.client();
-  const { organization_id, id } = await find(session, text);
+  const { organization_id, id } = await find(session, webhooks, text);
   const confirmed = await client.webhooks.update(organization_id, id, { paused: false });
-  await session.printRecord(confirmed, `Confirmed webhook ${titleOf(confirmed)} (${id}).`);
+  await session.printRecord(confirmed, `Confirmed webhook ${nameOf(confirmed)} (${id}).`);
 }
 
 export async function edit(
@@ -92,26 +85,26 @@ export async function edit(
   options: WebhookOptions & { readonly url?: string },
 ): Promise<void> {
   const client = await session.client();
-  const { organization_id, id } = await find(session, text);
+  const { organization_id, id } = await find(session, webhooks, text);
   const { url } = options;
   const body = { ...bodyOf(options), ...(url === undefined ? {} : { url }) };
   if (Object.keys(body).length === 0) throw usageError('nothing to change: give an option');
   const changed = await client.webhooks.update(organization_id, id, body);
-  await session.printRecord(changed, `Changed webhook ${titleOf(changed)} (${id}).`);
+  await session.printRecord(changed, `Changed webhook ${nameOf(changed)} (${id}).`);
 }
 
 export async function test(session: Session, text: string): Promise<void> {
   const client = await session.client();
-  const webhook = await find(session, text);
+  const webhook = await find(session, webhooks, text);
   const sent = await client.webhooks.test(webhook.organization_id, webhook.id);
-  const table = `Sent a test to ${titleOf(webhook)}. \`ringfence webhook deliveries\` shows the result.`;
+  const table = `Sent a test to ${nameOf(webhook)}. \`ringfence webhook deliveries\` shows the result.`;
   await session.printRecord(sent, table);
 }
 
 export async function deliveries(session: Session, text: string, options: { readonly limit: string }): Promise<void> {
   const limit = readNumber(options.limit, 'a number of deliveries');
   const client = await session.client();
-  const { organization_id, id } = await find(session, text);
+  const { organization_id, id } = await find(session, webhooks, text);
   const all = await client.webhooks.deliveries(organization_id, id, { limit: Math.min(limit, 1000) });
   await session.printList(all, {
     none: 'Nothing was delivered yet.',
@@ -126,10 +119,8 @@ export async function deliveries(session: Session, text: string, options: { read
   });
 }
 
-export async function remove(session: Session, text: string): Promise<void> {
-  const client = await session.client();
-  const webhook = await find(session, text);
-  if (!(await session.confirm(`Delete webhook ${titleOf(webhook)}?`))) return session.say('Nothing was changed.');
-  const gone = await client.webhooks.delete(webhook.organization_id, webhook.id);
-  return session.printRecord(gone, `Deleted webhook ${titleOf(gone)} (${gone.id}).`);
-}
+export const remove = (session: Session, text: string): Promise<void> =>
+  removeOne(session, webhooks, text, {
+    verb: 'Delete',
+    call: async ({ organization_id, id }) => (await session.client()).webhooks.delete(organization_id, id),
+  });

@@ -1,0 +1,156 @@
+/** Owns what is the same for every kind of record that a plain noun is about: how one is found by a word, listed, shown and deleted. */
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import type { EnrollmentKey, Token, User } from '../../api/user.ts';
+import type { Invitation, Member, Organization } from '../../api/organization.ts';
+import type { Webhook } from '../../api/alerts/webhook.ts';
+import { RingfenceError } from '../../client/error.ts';
+import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
+import { findOne } from '../session/find-one.ts';
+import type { Session } from '../session/session.ts';
+import { CliError } from '../terminal/exit.ts';
+import type { ListForm } from '../terminal/output.ts';
+import type { Column, Layout } from '../terminal/table.ts';
+import { allDevices, deviceName, namesOfDevice } from './device.ts';
+import { allGroups, namesOfGroup } from './group.ts';
+
+export interface Resource<T> {
+  /** What one of them is called in messages. */
+  readonly what: string;
+  /** All that this person may see. */
+  readonly all: (session: Session) => Promise<readonly T[]>;
+  /** By what commands find one; its first name is what messages call it. */
+  readonly naming: (record: T) => NamedThing;
+}
+
+/** A token, with the name of its device where that is in the organization of this person. */
+export interface NamedToken extends Token {
+  readonly device?: string;
+}
+
+async function allTokens(session: Session): Promise<readonly NamedToken[]> {
+  const tokens = await (await session.client()).tokens.list();
+  if (tokens.every(({ device_id }) => device_id === undefined)) return tokens;
+  // Who is in several organizations, or in none, has to name one; the tokens are listed all the same.
+  const devices = await allDevices(session).catch((error: unknown) => {
+    if (error instanceof CliError || error instanceof RingfenceError) return [];
+    throw error;
+  });
+  const names = new Map<string, string>(devices.map((device) => [device.id, deviceName(device)]));
+  return tokens.map((token) => {
+    const device = names.get(token.device_id ?? '');
+    return device === undefined ? token : { ...token, device };
+  });
+}
+
+export const tokens: Resource<NamedToken> = {
+  what: 'token',
+  all: allTokens,
+  naming: ({ id, name, device = '' }) => ({ id, names: [name, device] }),
+};
+
+export const devices: Resource<Device> = { what: 'device', all: allDevices, naming: namesOfDevice };
+export const groups: Resource<SecurityGroup> = { what: 'group', all: allGroups, naming: namesOfGroup };
+
+export const users: Resource<User> = {
+  what: 'user',
+  all: async (session) => (await session.client()).users.list(),
+  naming: ({ id, username }) => ({ id, names: [username] }),
+};
+
+export const organizations: Resource<Organization> = {
+  what: 'organization',
+  all: async (session) => (await session.client()).organizations.list(),
+  naming: ({ id, name }) => ({ id, names: [name] }),
+};
+
+export const members: Resource<Member> = {
+  what: 'member',
+  all: async (session) => (await session.client()).members.list(await session.organization()),
+  naming: ({ user_id, username }) => ({ id: user_id, names: [username] }),
+};
+
+export const invitations: Resource<Invitation> = {
+  what: 'invitation',
+  all: async (session) => (await session.client()).invitations.list(await session.organization()),
+  naming: ({ id, email, username = '' }) => ({ id, names: [email ?? username] }),
+};
+
+export const keys: Resource<EnrollmentKey> = {
+  what: 'enrollment key',
+  all: async (session) => (await session.client()).enrollmentKeys.list(await session.organization()),
+  naming: ({ id, name }) => ({ id, names: [name] }),
+};
+
+export const webhooks: Resource<Webhook> = {
+  what: 'webhook',
+  all: async (session) => (await session.client()).webhooks.list(await session.organization()),
+  naming: ({ id, name, url }) => ({ id, names: name === '' ? [url] : [name, url] }),
+};
+
+/** The one that the word means. */
+export const find = async <T>(session: Session, { what, all, naming }: Resource<T>, text: string): Promise<T> =>
+  findOne(what, text, await all(session), naming);
+
+/** What messages call it. */
+export function titleOf<T>({ naming }: Resource<T>, record: T): string {
+  const { id, names } = naming(record);
+  return names[0] || id;
+}
+
+/** The words by which commands find them. */
+export async function wordsOf<T>(session: Session, { all, naming }: Resource<T>): Promise<readonly string[]> {
+  const records = await all(session);
+  return records.map(wordsFor(records, naming));
+}
+
+export const list = async <T>(session: Session, { all }: Resource<T>, form: ListForm<T>): Promise<void> =>
+  session.printList(await all(session), form);
+
+/** The columns of its list as fields, without those that are empty. */
+export const fieldsOf = <T>(
+  { columns }: { readonly columns: (layout: Layout) => readonly Column<T>[] },
+  record: T,
+  layout: Layout,
+): readonly (readonly [string, string])[] =>
+  columns({ ...layout, wide: true }).flatMap(({ head, text }) =>
+    text(record) === '' ? [] : [[head.toLowerCase(), text(record)]],
+  );
+
+export async function show<T extends object>(
+  session: Session,
+  resource: Resource<T>,
+  form: ListForm<T>,
+  text: string,
+): Promise<void> {
+  const record: T = await find(session, resource, text);
+  await session.printRecord(record, (layout) => fieldsOf(form, record, layout), resource.naming(record).id);
+}
+
+/** Asks, and does what cannot be undone: `Revoke token ci?`, `Revoked token ci.` */
+export async function remove<T extends object>(
+  session: Session,
+  resource: Resource<T>,
+  text: string,
+  act: {
+    readonly verb: 'Delete' | 'Revoke';
+    /** What goes along, in the question. */
+    readonly along?: string;
+    readonly call: (record: T) => Promise<T>;
+  },
+): Promise<void> {
+  const found = await find(session, resource, text);
+  const { what, naming } = resource;
+  const { verb, along = '', call } = act;
+  const title = titleOf(resource, found);
+  if (session.values.dryRun === true)
+    return session.printRecord(
+      found,
+      `Would ${verb.toLowerCase()} ${what} ${title}${along}. Nothing was written.`,
+      naming(found).id,
+    );
+  if (!(await session.confirm(`${verb} ${what} ${title}${along}?`))) return session.say('Nothing was changed.');
+  const gone = await call(found);
+  const { id } = naming(gone);
+  return session.printRecord(gone, `${verb}d ${what} ${title}${title === id ? '' : ` (${id})`}.`, id);
+}
