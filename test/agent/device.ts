@@ -210,6 +210,6 @@ export const statusOf = (state: string): Promise<StatusDocument | undefined> =>
 
 /** Rules are in force a moment before the agent reports it: an expectation about its report has time to come true. */
 export const comesTrue = (expectation: () => Promise<void>): Promise<void> =>
-  vi.waitFor(expectation, { timeout: 120_000, interval: 100 });
+  vi.waitFor(expectation, { timeout: 300_000, interval: 100 });
 
 export const removeFolder = (folder: string): Promise<void> => rm(folder, { recursive: true, force: true });

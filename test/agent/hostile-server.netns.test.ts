@@ -11,7 +11,7 @@ import { device, deviceId, group, organization } from '../../src/client/records.
 import { eventually } from '../lib/eventually.ts';
 import { kernelPeakWhile } from '../lib/kernel-memory.ts';
 import { MemoryGroup } from '../lib/memory-group.ts';
-import { Device, driver, installProgram, removeFolder, statusOf, type RunningAgent } from './device.ts';
+import { comesTrue, Device, driver, installProgram, removeFolder, statusOf, type RunningAgent } from './device.ts';
 
 const megabyte = 1024 * 1024;
 /** What a small device has, and what the agent may take of it. */
@@ -192,12 +192,14 @@ describe('a hostile server', () => {
     await withAgent('it says that it is too large', async () => (await statusOf(state))?.held_code === 'too_large');
     await withAgent('it tells the server', () => Promise.resolve(server.reports.at(-1)?.code === 'too_large'));
     expect(await host.openPorts()).toBe('22');
-    expect(await statusOf(state)).toMatchObject({ in_force: 'failed', policy: { origin: 'server', revision: 2 } });
+    await comesTrue(async () =>
+      expect(await statusOf(state)).toMatchObject({ in_force: 'failed', policy: { origin: 'server', revision: 2 } }),
+    );
     expect((await memory.peak()) / megabyte).toBeLessThan(450);
     // It follows again as soon as there is something to follow.
     server.turnTo(() => [goodAt(9)]);
     await withAgent('the policy is followed again', async () => (await statusOf(state))?.in_force === 'yes');
-    expect(await statusOf(state)).toMatchObject({ policy: { revision: 9 } });
+    await comesTrue(async () => expect(await statusOf(state)).toMatchObject({ policy: { revision: 9 } }));
     expect(await host.openPorts()).toBe('22');
   });
 

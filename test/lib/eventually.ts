@@ -1,7 +1,7 @@
 /** Owns the waiting for a condition: it polls, at first often, and gives up only after a very long time. */
 
 /** Milliseconds: a bound on what never happens, no measure. A busy machine takes ten times as long as a quiet one. */
-const longest = 120_000;
+const longest = 300_000;
 
 /** Waits until the condition holds. The error names `what` if it never does. */
 export async function eventually(

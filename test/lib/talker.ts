@@ -7,7 +7,7 @@ import type { Namespace } from './netns.ts';
 const script = fileURLToPath(new URL('talker.mjs', import.meta.url));
 
 /** Milliseconds for what must come: a bound, no measure. */
-const longest = 120_000;
+const longest = 300_000;
 
 /** The one process inside a namespace that keeps all its connections; it ends with its namespace. */
 class Switchboard {

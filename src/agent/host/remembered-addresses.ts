@@ -26,7 +26,8 @@ export function rememberingAddresses(
       }
       for (const [address, isOnInterface] of local.addresses) seen.set(address, { isOnInterface, at: now });
       const addresses = new Map([...seen].map(([address, { isOnInterface }]) => [address, isOnInterface]));
-      return { ...local, addresses };
+      const away = new Set([...seen.keys()].filter((address) => !local.addresses.has(address)));
+      return { ...local, addresses, away };
     },
   };
 }

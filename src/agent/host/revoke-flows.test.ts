@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { policyOf, written } from '../../nft/policies.fixture.ts';
 import type { FlowTable } from './flow-table.ts';
 import { parseFlows, type Flow } from './flows.ts';
+import { rememberingAddresses } from './remembered-addresses.ts';
 import { revokeFlows, type Blocked, type EndingFlow } from './revoke-flows.ts';
 import type { RouteTable } from './route-table.ts';
 
@@ -17,8 +18,22 @@ const revocation = {
   after: policyOf([written('tcp', 22, 22, '100.64.0.9')]),
 };
 
+const fixedAddresses: Pick<RouteTable, 'readLocal'> = {
+  readLocal: async () => ({
+    addresses: new Map([
+      ['100.64.0.1', true],
+      ['10.9.0.1', false],
+    ]),
+    interface: { name: 'rf0', index: 7 },
+  }),
+};
+
 /** A fake kernel that lists these parts, one per turn of the event loop, and records the calls. */
-function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'block' | 'forget' | 'list' }) {
+function world(
+  parts: readonly (readonly Flow[])[],
+  fault?: { readonly at: 'block' | 'forget' | 'list' },
+  routes: Pick<RouteTable, 'readLocal'> = fixedAddresses,
+) {
   const told: string[] = [];
   const fail = (at: string): void => {
     if (fault?.at === at) throw new Error(`cannot ${at}`);
@@ -48,15 +63,6 @@ function world(parts: readonly (readonly Flow[])[], fault?: { readonly at: 'bloc
       fail('forget');
     },
   };
-  const routes: Pick<RouteTable, 'readLocal'> = {
-    readLocal: async () => ({
-      addresses: new Map([
-        ['100.64.0.1', true],
-        ['10.9.0.1', false],
-      ]),
-      interface: { name: 'rf0', index: 7 },
-    }),
-  };
   return { told, revoke: () => revokeFlows({ routes, table, block }, revocation) };
 }
 
@@ -72,6 +78,24 @@ describe('connections that are no longer admitted', () => {
         return { ...flow, original: there, reply: here, master: { protocol: 6, original } };
       });
     const { told, revoke } = world([[...related('100.64.0.2', 1, 22), ...related('100.64.0.9', 2, 22)]]);
+    expect(await revoke()).toEqual({ count: 1 });
+    expect(told).toContain('block 1');
+  });
+
+  test('are also those between an address of this device and one that was its own a short while ago', async () => {
+    const shared = '100.64.0.2';
+    const addresses = new Map([
+      ['100.64.0.1', true],
+      [shared, true],
+    ]);
+    const routes = rememberingAddresses(
+      { readLocal: async () => ({ addresses: new Map(addresses), interface: { name: 'rf0', index: 7 } }) },
+      () => 0,
+    );
+    const { told, revoke } = world([flows(line(shared, 1))], undefined, routes);
+    // While both are here, it stays inside.
+    expect(await revoke()).toEqual({ count: 0 });
+    addresses.delete(shared);
     expect(await revoke()).toEqual({ count: 1 });
     expect(told).toContain('block 1');
   });

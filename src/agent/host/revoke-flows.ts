@@ -62,8 +62,9 @@ export interface RevocationPorts {
  */
 export async function revokeFlows({ routes, table, block }: RevocationPorts, revocation: Revocation): Promise<Revoked> {
   const { interface: name, before, after, serverAccess, containers = 'guard', remotes, untracked = false } = revocation;
-  const { addresses } = await routes.readLocal(name);
+  const { addresses, away } = await routes.readLocal(name);
   const isLocal = (address: string): boolean => addresses.has(address);
+  const isHere = (address: string): boolean => isLocal(address) && away?.has(address) !== true;
   let [count, beyond] = [0, 0];
   const end = async (revoked: readonly LocalFlow[]): Promise<void> => {
     const blocked = await block(
@@ -74,9 +75,14 @@ export async function revokeFlows({ routes, table, block }: RevocationPorts, rev
     beyond += blocked.beyond;
   };
   const isRevoked = revocationJudge(before, after, { serverAccess, containers });
+  const seenFromHere = (flow: Flow): readonly LocalFlow[] => {
+    const flows = localFlows(flow, isLocal);
+    // An address that is away may be another device's by now: what goes on between it and one that is here need not stay inside.
+    return flows.length > 0 || away === undefined || away.size === 0 ? flows : localFlows(flow, isHere);
+  };
   const revokedOf = (flow: Flow): readonly LocalFlow[] => {
-    if (flow.master === undefined) return localFlows(flow, isLocal).filter(isRevoked);
-    return localFlows(judgedFlow(flow), isLocal).some(isRevoked) ? localFlows(flow, isLocal) : [];
+    if (flow.master === undefined) return seenFromHere(flow).filter(isRevoked);
+    return seenFromHere(judgedFlow(flow)).some(isRevoked) ? seenFromHere(flow) : [];
   };
   const endListed = async (list: (visit: (part: readonly Flow[]) => void) => Promise<void>): Promise<void> => {
     const ending = new BatchQueue<LocalFlow>(end, { least: together });

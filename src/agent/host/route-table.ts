@@ -13,6 +13,8 @@ export interface RoutedInterface {
 export interface LocalAddresses {
   /** Every address of this device, and whether it is on that interface. */
   readonly addresses: ReadonlyMap<string, boolean>;
+  /** Those of them that are away at the moment, where this is remembered. */
+  readonly away?: ReadonlySet<string>;
   readonly interface: RoutedInterface;
 }
 

@@ -42,6 +42,16 @@ const openWorld = async (): Promise<RealWorld> => {
 const ip = ({ device }: RealWorld, ...lines: readonly string[]): Promise<unknown> =>
   device.run(['ip', '-batch', '-'], `${lines.join('\n')}\n`);
 
+const [elsewhere4, far4] = ['10.9.0.1', '10.9.0.2'] as const;
+const [elsewhere6, far6] = ['fd09::1', 'fd09::2'] as const;
+
+/** A second cable between the device and its peer. */
+const openUplink = ({ device, peer }: RealWorld): Promise<void> =>
+  connect(
+    { namespace: device, name: 'eth1', addresses: [`${elsewhere4}/24`, `${elsewhere6}/64`] },
+    { namespace: peer, name: 'eth1', addresses: [`${far4}/24`, `${far6}/64`] },
+  );
+
 interface Flap {
   readonly what: string;
   readonly away: (world: RealWorld) => Promise<unknown>;
@@ -109,6 +119,9 @@ describe.each(flaps)('while $what', ({ away, back }) => {
     const world = await openWorld();
     let container: Namespace | undefined;
     try {
+      await openUplink(world);
+      // As on most machines, all that has no route leads there: also the far ends of the connections, while their own is away.
+      await ip(world, `route add default via ${far4} dev eth1`, `route add default via ${far6} dev eth1`);
       container = await openContainer(world.device, [8_080, 80], [9_090, 9_090]);
       await forward(world.device, true);
       await Talker.serve(world.device, 2_200);
@@ -141,15 +154,10 @@ describe.each(flaps)('while $what', ({ away, back }) => {
   });
 });
 
-/** A second cable between the device and its peer. */
-const [elsewhere4, far4] = ['10.9.0.1', '10.9.0.2'] as const;
 async function playWithTwo(prove: (world: RealWorld) => Promise<unknown>): Promise<void> {
   const world = await openWorld();
   try {
-    await connect(
-      { namespace: world.device, name: 'eth1', addresses: [`${elsewhere4}/24`] },
-      { namespace: world.peer, name: 'eth1', addresses: [`${far4}/24`] },
-    );
+    await openUplink(world);
     for (const each of [world.device, world.peer])
       await each.sysctl({
         'net/ipv4/conf/all/rp_filter': 0,
