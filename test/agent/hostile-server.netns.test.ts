@@ -47,6 +47,8 @@ class HostileServer {
   says: () => Pieces = () => [goodAt(2)];
   /** What every request gets in the place of an answer. */
   refusal: string | undefined;
+  /** Whether readers must begin anew: what they have of a listing that was cut off would stay. */
+  forgets = false;
   /** Reports of the agent, the last one last. */
   readonly reports: { readonly state?: string; readonly code?: string }[] = [];
 
@@ -85,6 +87,11 @@ class HostileServer {
       if (request.url?.endsWith('/status') === true)
         this.reports.push(JSON.parse(Buffer.concat(parts).toString()) as object);
       response.end('{}');
+      return;
+    }
+    if (this.forgets && Buffer.concat(parts).includes('gt_revision')) {
+      response.writeHead(410, { 'content-type': 'application/problem+json' });
+      response.end(JSON.stringify({ status: 410, code: 'revision_gone' }));
       return;
     }
     this.#streams.add(response);
@@ -197,6 +204,7 @@ describe('a hostile server', () => {
     );
     expect((await memory.peak()) / megabyte).toBeLessThan(450);
     // It follows again as soon as there is something to follow.
+    server.forgets = true;
     server.turnTo(() => [goodAt(9)]);
     await withAgent('the policy is followed again', async () => (await statusOf(state))?.in_force === 'yes');
     await comesTrue(async () => expect(await statusOf(state)).toMatchObject({ policy: { revision: 9 } }));

@@ -13,6 +13,7 @@ import {
 } from '../../nft/ended-flows.ts';
 import { parseAddress } from '../../policy/address.ts';
 import type { Packet } from '../../policy/packet.ts';
+import type { Family } from '../../policy/rule.ts';
 import { readSilence } from '../host/conntrack-timeouts.ts';
 import { judgedPort, openingPacket, type Flow, type LocalFlow, type Tuple } from '../host/flows.ts';
 import type { Blocked, EndingFlow } from '../host/revoke-flows.ts';
@@ -86,12 +87,13 @@ export class EndedFlows {
     const added: EndedElement[] = [];
     const toForget: Flow[] = [];
     let [count, beyond] = [0, 0];
-    for (const flow of flows) {
-      const isNew = !this.#knows(flow);
-      const outcome = this.#add(flow, elements, added);
+    for (const local of flows) {
+      const element = elementOf(local, arrivingAt(local), outlastsSilence(local));
+      const key = keyOf(element);
+      if (local.isElsewhere !== true && !this.#knows(element, key, local.flow.family)) count += 1;
+      const outcome = this.#add(local, element, key, elements, added);
       if (outcome === 'no-room') beyond += 1;
-      if (outcome === 'forget') toForget.push(flow.flow);
-      if (isNew && flow.isElsewhere !== true) count += 1;
+      if (outcome === 'forget') toForget.push(local.flow);
     }
     if (elements.size === 0) return { count, toForget, beyond };
     try {
@@ -194,39 +196,46 @@ export class EndedFlows {
   }
 
   /** Whether the connection was blocked before, perhaps when it was not ending yet. */
-  #knows(local: LocalFlow): boolean {
-    const element = elementOf(local, arrivingAt(local), false);
-    const { stream } = kinds[local.flow.family];
-    const key = keyOf(element);
-    return [element.kind, stream].some((kind) => this.#elements.get(kind)?.has(key) === true);
+  #knows({ kind }: EndedElement, key: string, family: Family): boolean {
+    const { stream, tuple, pair } = kinds[family];
+    if (kind === pair) return this.#elements.get(pair)?.has(key) === true;
+    return this.#elements.get(stream)?.has(key) === true || this.#elements.get(tuple)?.has(key) === true;
   }
 
   /** Notes what keeps the connection ended: itself while there is room, its port beyond that. */
-  #add(local: EndingFlow, into: Elements, added: EndedElement[]): 'blocked' | 'forget' | 'no-room' {
+  #add(
+    local: EndingFlow,
+    element: EndedElement,
+    key: string,
+    into: Elements,
+    added: EndedElement[],
+  ): 'blocked' | 'forget' | 'no-room' {
     const { flow, direction, isElsewhere } = local;
     // Elsewhere, the next request would get another translation.
     if (icmp.has(flow.protocol)) return isElsewhere === true && isTranslated(flow) ? 'blocked' : 'forget';
-    // Where it is elsewhere, it is judged again and again while the kernel remembers it.
-    const isLasting = streams.has(flow.protocol) && flow.isEnding !== true && isElsewhere !== true;
-    const elements = [elementOf(local, arrivingAt(local), isLasting)];
+    let inner: EndedElement | undefined;
     // As its packets pass the interface, and as they pass between the device and whom it translates for: mostly the same.
     if (isTranslated(flow)) {
       const { src, dst, sport, dport } = direction === 'inbound' ? flow.reply : flow.original;
-      elements.push(elementOf(local, { src: dst, dst: src, sport: dport, dport: sport }, isLasting));
+      inner = elementOf(local, { src: dst, dst: src, sport: dport, dport: sport }, outlastsSilence(local));
     }
     const most = isElsewhere === true ? this.#most / 2 : this.#most;
-    if (elements.every((element) => this.#put(element, most, into, added)))
-      // With it the kernel forgets the connections that it expects.
-      return flow.hasHelper === true && isElsewhere !== true ? 'forget' : 'blocked';
+    const hasRoom =
+      this.#put(element, key, most, into, added) &&
+      (inner === undefined || this.#put(inner, keyOf(inner), most, into, added));
+    // With it the kernel forgets the connections that it expects.
+    if (hasRoom) return flow.hasHelper === true && isElsewhere !== true ? 'forget' : 'blocked';
     if (isElsewhere === true) return 'no-room';
-    for (const element of elements) this.#put(byPort(element), Number.POSITIVE_INFINITY, into, added);
+    for (const each of inner === undefined ? [element] : [element, inner]) {
+      const port = byPort(each);
+      this.#put(port, keyOf(port), Number.POSITIVE_INFINITY, into, added);
+    }
     return 'forget';
   }
 
   /** Adds it, also where it is known: it may have left the kernel by itself. False where there is no room. */
-  #put(element: EndedElement, most: number, into: Elements, added: EndedElement[]): boolean {
+  #put(element: EndedElement, key: string, most: number, into: Elements, added: EndedElement[]): boolean {
     const own = this.#elements.get(element.kind);
-    const key = keyOf(element);
     if (own === undefined) return false;
     if (!own.has(key)) {
       if (own.size >= most) return false;
@@ -246,6 +255,10 @@ function push(into: Elements, element: EndedElement): void {
 
 /** The tuple of the connection's packets that arrive. */
 const arrivingAt = ({ flow, direction }: LocalFlow): Tuple => (direction === 'inbound' ? flow.original : flow.reply);
+
+/** Whether it is to stay ended for as long as the kernel remembers a silent connection. Where it is elsewhere, it is judged again and again while that is so. */
+const outlastsSilence = ({ flow, isElsewhere }: EndingFlow): boolean =>
+  streams.has(flow.protocol) && flow.isEnding !== true && isElsewhere !== true;
 
 /** What the kernel knows an element of a kind by. */
 const keyOf = ({ remote, local, protocol, remotePort, localPort }: EndedElement): string =>
