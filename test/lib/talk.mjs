@@ -43,9 +43,10 @@ function ask({ protocol, address, port, size, localPort, from, within }, say) {
     close();
     say(text);
   };
-  let silence = 'silent';
-  const timer = setTimeout(() => end(silence), within);
+  const silence = () => setTimeout(() => end('silent'), within);
+  let timer = silence();
   if (protocol === 'tcp') {
+    let attempts = 10;
     const dial = () => {
       let heard = 0;
       const socket = connect({ host: address, port, localAddress: from, ...(localPort > 0 ? { localPort } : {}) }, () =>
@@ -61,9 +62,11 @@ function ask({ protocol, address, port, size, localPort, from, within }, say) {
         if (heard >= size) end('answered');
       });
       socket.on('error', (/** @type {NodeJS.ErrnoException} */ error) => {
-        if (error.code !== 'EHOSTUNREACH') return end(error.message);
-        // The kernel has not found the neighbour in time. A client tries again, but this is not the silence of a filter.
-        silence = error.message;
+        attempts -= 1;
+        if (error.code !== 'EHOSTUNREACH' || attempts === 0) return end(error.message);
+        // The kernel of a busy machine has not found the neighbour in time, which is not the silence of a filter: a client tries again, and has its time anew.
+        clearTimeout(timer);
+        timer = silence();
         dial();
       });
     };
