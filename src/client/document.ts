@@ -160,33 +160,8 @@ export function documentReader(
   const kinds = items.map(({ kind }) => kind);
   const byIdentity = new Set(items.filter(({ view }) => view === 'identity').map(({ kind }) => kind));
   const only = kinds.length === 1 ? kinds[0] : undefined;
-  const refuse = (why: string): never => {
-    throw badAnswer(`a document of the stream ${why}`);
-  };
-
-  return (line) => {
-    if (line.length > mostValues && hasMore(line, ',', mostValues)) {
-      const message = `a document of the stream has more than ${mostValues} values`;
-      throw new RingfenceError({ code: 'document_too_large', message });
-    }
-    if (nestsDeep(line)) return refuse(`nests deeper than ${deepest}`);
-    let document: unknown;
-    try {
-      document = JSON.parse(line);
-    } catch (cause) {
-      throw badAnswer('a line of the stream is not JSON', undefined, cause);
-    }
-    if (!isObject(document)) return refuse('is not an object');
-    const { type, value, token } = document;
-    const kind = kinds.find((asked) => asked === (document['kind'] ?? only));
-    if (kind === undefined) return refuse('has a kind that was not requested');
-    if (!isToken(token)) return refuse('has a wrong token');
-    if (type === 'tail') {
-      const { revision } = document;
-      if (revision === undefined) return { type, kind };
-      return isRevision(revision) ? { type, kind, revision, token } : refuse('has a wrong revision');
-    }
-    if (type !== 'change' && type !== 'delete') return refuse('has a type that this client does not know');
+  /** The record's id and revision. */
+  const readRecord = (kind: WatchKind, type: 'change' | 'delete', value: unknown): RecordPlace => {
     if (!isObject(value)) return refuse('has no value');
     const { id, revision } = value;
     if (!isUuid(id)) return refuse('has no id');
@@ -195,12 +170,48 @@ export function documentReader(
     const isIdentity = byIdentity.has(kind);
     if (!isIdentity && value[organizationField[kind]] !== organizationId)
       return refuse('belongs to another organization');
-    if (type === 'change') {
-      for (const [name, check] of isIdentity ? identity : shapes[kind]) {
-        if (!check(value[name])) return refuse(`has a wrong ${name}`);
-      }
+    const shape = isIdentity ? identity : shapes[kind];
+    const wrong = type === 'change' ? shape.find(([name, check]) => !check(value[name])) : undefined;
+    return wrong === undefined ? { id: id.toLowerCase(), revision } : refuse(`has a wrong ${wrong[0]}`);
+  };
+
+  return (line) => {
+    const document = parseBounded(line);
+    if (!isObject(document)) return refuse('is not an object');
+    const { type, value, token } = document;
+    const kind = kinds.find((requested) => requested === (document['kind'] ?? only));
+    if (kind === undefined) return refuse('has a kind that was not requested');
+    if (!isToken(token)) return refuse('has a wrong token');
+    if (type === 'tail') {
+      const { revision } = document;
+      if (revision === undefined) return { type, kind };
+      return isRevision(revision) ? { type, kind, revision, token } : refuse('has a wrong revision');
     }
-    const event = { type, kind, id: id.toLowerCase(), revision, value };
+    if (type !== 'change' && type !== 'delete') return refuse('has a type that this client does not know');
+    const event = { type, kind, ...readRecord(kind, type, value), value };
     return (token === undefined ? event : { ...event, token }) as unknown as WatchEvent;
   };
+}
+
+interface RecordPlace {
+  readonly id: string;
+  readonly revision: number;
+}
+
+const refuse = (why: string): never => {
+  throw badAnswer(`a document of the stream ${why}`);
+};
+
+/** The line as JSON, if it is neither too large nor too deep. */
+function parseBounded(line: string): unknown {
+  if (line.length > mostValues && hasMore(line, ',', mostValues)) {
+    const message = `a document of the stream has more than ${mostValues} values`;
+    throw new RingfenceError({ code: 'document_too_large', message });
+  }
+  if (nestsDeep(line)) return refuse(`nests deeper than ${deepest}`);
+  try {
+    return JSON.parse(line);
+  } catch (cause) {
+    throw badAnswer('a line of the stream is not JSON', undefined, cause);
+  }
 }

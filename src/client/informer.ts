@@ -217,7 +217,7 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
   }
 
   async #keepFollowing(signal: AbortSignal): Promise<void> {
-    const { client, giveUp = (error) => !healsByWaiting(error) } = this.#options;
+    const { client } = this.#options;
     const backoff = new Backoff({ ...this.#options.backoff, random: client.transport.random });
     while (!signal.aborted) {
       if (this.#relistPending) this.#startAfresh();
@@ -225,24 +225,36 @@ class StreamInformer<K extends WatchKind, R extends WatchedByIdentity> implement
       this.#enter({ phase: 'connecting', failures: backoff.failures });
       const end = await this.#follow(signal);
       if (signal.aborted) return;
-      if (this.#relistPending) continue;
-      const { error } = end;
-      // A server of an earlier version sends complete records with every requested field, and knows no tokens.
-      const refused = refusedFields(error).filter((field) => !this.#unknownFields.has(field));
-      this.#unknownFields = new Set(refused.length > 0 ? [...this.#unknownFields, ...refused] : []);
-      if (refused.length > 0) continue;
-      if (error !== undefined) {
-        this.#enter({ lastError: { error, at: client.transport.clock.now() } });
-        if (giveUp(error)) throw error;
-      }
-      // Something on the way may refuse what it does not know: every other attempt does without.
-      this.#upgrade = !this.#upgrade || !isAnsweredOnTheWay(error);
-      if (end.settled || (end.progressed && !isGarbled(error))) backoff.reset();
-      if (error === undefined && end.settled) continue;
-      if (error?.code === 'revision_gone' && this.#startAfresh()) continue;
-      const most = error !== undefined && isUnanswered(error) ? longestUnanswered : undefined;
-      await this.#wait(backoff.next(error?.retryAfter, most), backoff.failures, signal);
+      if (this.#relistPending || this.#isAnotherOpening(end.error)) continue;
+      this.#judge(end.error);
+      if (end.settled || (end.progressed && !isGarbled(end.error))) backoff.reset();
+      if (this.#goesOnAtOnce(end)) continue;
+      const most = end.error !== undefined && isUnanswered(end.error) ? longestUnanswered : undefined;
+      await this.#wait(backoff.next(end.error?.retryAfter, most), backoff.failures, signal);
     }
+  }
+
+  /** Whether the server refused fields of the opening that the next one leaves out. A server of an earlier version sends complete records with every requested field, and knows no tokens. */
+  #isAnotherOpening(error: RingfenceError | undefined): boolean {
+    const refused = refusedFields(error).filter((field) => !this.#unknownFields.has(field));
+    this.#unknownFields = new Set(refused.length > 0 ? [...this.#unknownFields, ...refused] : []);
+    return refused.length > 0;
+  }
+
+  /** Notes the error, and throws it where no waiting helps. */
+  #judge(error: RingfenceError | undefined): void {
+    const { client, giveUp = (failure) => !healsByWaiting(failure) } = this.#options;
+    if (error !== undefined) {
+      this.#enter({ lastError: { error, at: client.transport.clock.now() } });
+      if (giveUp(error)) throw error;
+    }
+    // Something on the way may refuse what it does not know: every other attempt does without.
+    this.#upgrade = !this.#upgrade || !isAnsweredOnTheWay(error);
+  }
+
+  /** A stream that lived long and ended without an error is opened again at once, and so is one that must start afresh. */
+  #goesOnAtOnce({ error, ...end }: StreamEnd): boolean {
+    return error === undefined ? end.settled : error.code === 'revision_gone' && this.#startAfresh();
   }
 
   /** One stream from its opening to its end. */
