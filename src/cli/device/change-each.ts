@@ -161,3 +161,22 @@ export const printDevices = (
     ids: devices.map(({ id }) => id),
     table: () => devices.map((device) => `${printable(line(device))}\n`).join(''),
   });
+
+export const changeLabels = (
+  session: Session,
+  way: ListChange,
+  args: readonly string[],
+  filter: LabelFilter,
+): Promise<void> =>
+  changeList(
+    session,
+    way,
+    { args, filter },
+    {
+      field: 'labels',
+      what: 'label',
+      read: (words) => Promise.resolve(readLabels(words)),
+      isSorted: true,
+      line: (device) => `Labels of device ${deviceName(device)}: ${(device.labels ?? []).join(', ') || 'none'}.`,
+    },
+  );

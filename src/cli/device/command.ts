@@ -3,14 +3,12 @@ import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
 import type { LabelFilter, ListChange } from './change-each.ts';
 import type { IsolateOptions } from './isolation.ts';
-import type { MoveOptions } from './move.ts';
-import type { DeviceFields, ListOptions } from './run.ts';
+import type { MoveOptions, DeviceFields, ListOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addGroupsCommand = commandsOf(() => import('./groups.ts'));
-const addLabelCommand = commandsOf(() => import('./labels.ts'));
+const addLabelCommand = commandsOf(() => import('./change-each.ts'));
 const addIsolationCommand = commandsOf(() => import('./isolation.ts'));
-const addMoveCommand = commandsOf(() => import('./move.ts'));
 const addStatusCommand = commandsOf(() => import('./status.ts'));
 
 const fieldOptions = (): readonly Option[] => [
@@ -107,7 +105,7 @@ export function addDeviceCommands(program: Command): void {
     },
     (run, session, { args: [text = '', hostname = ''] }) => run.rename(session, text, hostname),
   );
-  addMoveCommand<MoveOptions>(
+  addCommand<MoveOptions>(
     device,
     {
       usage: 'move <device>',

@@ -1,17 +1,14 @@
 /** Owns the commands about security groups and their rules. */
 import { Option, type Command } from 'commander';
 import { addNoun, commandsOf, detachOption, forceOption, repeated } from '../command-line/client-command.ts';
-import type { CopyOptions } from './copy.ts';
+import type { CopyOptions, NewGroup, RuleOptions } from './run.ts';
 import type { EditOptions } from './edit.ts';
 import type { ObservationOptions } from './observation.ts';
-import type { NewGroup, RuleOptions } from './run.ts';
 import type { UsageOptions } from './usage.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addUsageCommand = commandsOf(() => import('./usage.ts'));
 const addObservationCommand = commandsOf(() => import('./observation.ts'));
-const addModeCommand = commandsOf(() => import('./mode.ts'));
-const addCopyCommand = commandsOf(() => import('./copy.ts'));
 const addEditCommand = commandsOf(() => import('./edit.ts'));
 
 const ruleWords =
@@ -67,7 +64,7 @@ export function addGroupCommands(program: Command): void {
     },
     (run, session, { args: [text = ''], options }) => run.observation(session, text, options),
   );
-  addModeCommand(
+  addCommand(
     group,
     {
       usage: 'observe <group>',
@@ -82,7 +79,7 @@ export function addGroupCommands(program: Command): void {
     },
     (run, session, { args: [text = ''] }) => run.setMode(session, text, 'observe'),
   );
-  addModeCommand(
+  addCommand(
     group,
     {
       usage: 'enforce <group>',
@@ -99,7 +96,7 @@ export function addGroupCommands(program: Command): void {
     },
     (run, session, { args: [text = ''] }) => run.setMode(session, text, 'enforce'),
   );
-  addCopyCommand<CopyOptions>(
+  addCommand<CopyOptions>(
     group,
     {
       usage: 'copy <group> <name>',
@@ -118,7 +115,7 @@ export function addGroupCommands(program: Command): void {
     },
     (run, session, { args: [text = '', name = ''], options }) => run.copy(session, text, name, options),
   );
-  addCopyCommand(
+  addCommand(
     group,
     {
       usage: 'rename <group> <name>',

@@ -4,7 +4,7 @@ import type { UpdateGroup, WriteOptions } from '../../client/calls.ts';
 import type { Client } from '../../client/http.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
-import type { Direction, Selector, StoredRule } from '../../policy/rule.ts';
+import type { Direction, Selector, StoredRule, GroupMode } from '../../policy/rule.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { describeRules, goneDevices, problemLines, rulesInWords, selectorsInWords } from './text.ts';
 import { namesFor, noNames, peerNames, readSelector, type PeerNames } from './peer-text.ts';
@@ -12,7 +12,6 @@ import { devicesOf } from '../../organization/of-records.ts';
 import { printDryRun } from './dry-run.ts';
 import { readOrRefuse } from './written-group.ts';
 import { readOneInput } from '../terminal/input-file.ts';
-import { changeSafely } from '../session/retry.ts';
 import { expiryWords } from '../../client/words/expiry.ts';
 import { ruleWords, sameButExpiry, sameRule, sameWritten } from '../../client/words/rule.ts';
 import { readDirection, readRuleWords } from './rule-text.ts';
@@ -27,6 +26,8 @@ import { readExpiry, shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { allGroups, findGroup, pickGroup } from '../lookup/group.ts';
 import { userNames } from '../lookup/member.ts';
+import { RingfenceError } from '../../client/error.ts';
+import { writeOrAsk } from '../lookup/opening.ts';
 
 const ownerWords = (group: SecurityGroup, nameOf: (user: string) => string): string => {
   const { is_default, user_id, guardrail, mode } = group;
@@ -373,4 +374,92 @@ async function sayRules(session: Session, direction: Direction, group: SecurityG
     ['group', group.group_name],
     [direction === 'inbound' ? 'in' : 'out', describeRules(direction, rules, names)],
   ]);
+}
+
+const attempts = 5;
+
+/** Writes what `change` makes of the newest record, unless somebody wrote in between; then once more, a few times. */
+export async function changeSafely<T extends { readonly revision: number }, R>(
+  record: T,
+  read: () => Promise<T>,
+  change: (record: T) => Promise<R>,
+): Promise<R> {
+  let newest = record;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await change(newest);
+    } catch (error) {
+      const raced = error instanceof RingfenceError && error.code === 'precondition_failed';
+      if (!raced || attempt === attempts) throw error;
+      newest = await read();
+    }
+  }
+}
+
+const modeWords: { readonly [M in GroupMode]: string } = {
+  observe: 'is watch only: it decides nothing',
+  enforce: 'enforces',
+};
+
+/** Makes the group watch only, or lets it enforce. */
+export async function setMode(session: Session, text: string, mode: GroupMode): Promise<void> {
+  const group = await findGroup(session, text);
+  if ((group.mode ?? 'enforce') === mode)
+    return session.say(`Group ${group.group_name} already ${modeWords[mode]}. Nothing was changed.`);
+  if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, mode } });
+  const client = await session.client();
+  const how = { ifMatch: group.revision, ...session.groupQuery };
+  const changed = await writeOrAsk(session, (asked) => updateGroup(client, group, { mode }, { ...how, ...asked }));
+  return printChange(session, mode === 'observe' ? 'Made watch only:' : 'Enforces now:', changed);
+}
+
+export interface CopyOptions {
+  readonly mine?: boolean;
+  readonly appliesTo?: readonly string[];
+}
+
+/** The copy has the rules and the description. It applies to no device by label unless the person says so: a copy is mostly meant for other devices. */
+export async function copy(session: Session, text: string, name: string, options: CopyOptions): Promise<void> {
+  const client = await session.client();
+  const {
+    group_description,
+    inbound_rules = [],
+    outbound_rules = [],
+    guardrail,
+    mode,
+  } = await findGroup(session, text);
+  const applies_to = options.appliesTo === undefined ? [] : [...readSelectors(options.appliesTo)];
+  if (guardrail !== undefined && applies_to.length === 0)
+    throw usageError('a guardrail applies to devices by label: say to which the copy applies, with --applies-to');
+  await askAboutLabels(session, { applies_to });
+  const owner = options.mine === true ? { user_id: (await client.whoAmI()).id } : {};
+  const body = {
+    group_name: name,
+    group_description,
+    inbound_rules,
+    outbound_rules,
+    ...(applies_to.length > 0 && { applies_to }),
+    ...(guardrail !== undefined && { guardrail }),
+    ...(mode !== undefined && { mode }),
+  };
+  if (session.values.dryRun === true) return printDryRun(session, { after: { ...body, ...owner } });
+  await askAboutName(session, name, owner);
+  const api = options.mine === true ? client.userGroups : client.groups;
+  return printChange(session, 'Created', await api.create(await session.organization(), body, session.groupQuery));
+}
+
+export async function rename(session: Session, text: string, name: string): Promise<void> {
+  const group = await findGroup(session, text);
+  if (group.group_name === name) throw usageError(`the group is already called ${name}`);
+  const body = { group_name: name };
+  if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...body } });
+  const { user_id } = group;
+  await askAboutName(session, name, user_id === undefined ? {} : { user_id });
+  const renamed = await updateGroup(await session.client(), group, body, {
+    ifMatch: group.revision,
+    ...session.groupQuery,
+  });
+  session.noteTrial(renamed);
+  await session.printRecord(renamed, `Renamed group ${group.group_name} to ${renamed.group_name} (${renamed.id}).`);
+  return sayWarnings(session, renamed);
 }

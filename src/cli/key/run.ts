@@ -11,8 +11,7 @@ import { readExpiry, shortTime } from '../terminal/time.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups, groupIds } from '../lookup/group.ts';
 import { fieldsOf, keys, list as listAll, remove as removeOne, show as showOne } from '../lookup/resource.ts';
-import { labelDoubts } from '../session/label-doubts.ts';
-import { askAbout } from '../session/ask-about.ts';
+import { labelDoubts, askAbout } from '../session/ask-about.ts';
 
 const columns = (layout: Layout): readonly Column<EnrollmentKey>[] => [
   { head: 'NAME', text: ({ name }) => name },

@@ -7,7 +7,6 @@ import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { printable } from '../../policy/names/printable.ts';
 import type { PastQuery } from './past.ts';
-import { isPattern, matchesPattern } from './pattern.ts';
 
 export async function allDevices(session: Session, past: PastQuery = {}): Promise<readonly Device[]> {
   const client = await session.client();
@@ -64,3 +63,28 @@ const labelWords = (labels: readonly string[]): string =>
 
 export const deviceName = ({ hostname, id }: { readonly hostname: string; readonly id: string }): string =>
   hostname || id;
+
+export const isPattern = (text: string): boolean => /[*?]/.test(text);
+
+/** Whether the name matches; in one walk, going back to the last star only, so that no pattern takes long. */
+export function matchesPattern(pattern: string, name: string): boolean {
+  const [wanted, given] = [[...pattern], [...name]];
+  let [at, here] = [0, 0];
+  let star: { readonly pattern: number; name: number } | undefined;
+  while (here < given.length) {
+    if (wanted[at] === '*') {
+      star = { pattern: at, name: here };
+      at += 1;
+    } else if (wanted[at] === '?' || (at < wanted.length && wanted[at] === given[here])) {
+      at += 1;
+      here += 1;
+    } else if (star === undefined) return false;
+    else {
+      star.name += 1;
+      at = star.pattern + 1;
+      here = star.name;
+    }
+  }
+  while (wanted[at] === '*') at += 1;
+  return at === wanted.length;
+}

@@ -1,7 +1,6 @@
 /** Owns the warning about labels that no device has. */
 import { labelsIn, type Naming } from '../../client/words/unknown-labels.ts';
-import { askAbout } from '../session/ask-about.ts';
-import { labelDoubts } from '../session/label-doubts.ts';
+import { askAbout, labelDoubts } from '../session/ask-about.ts';
 import type { Session } from '../session/session.ts';
 import { allDevices } from './device.ts';
 

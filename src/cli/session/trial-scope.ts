@@ -1,7 +1,6 @@
 /** Owns the check of `--confirm-within` and `--on` before a command runs, and the warning about labels in a scope that no device has. */
 import { parseSelectors } from '../../policy/fleet/selector-text.ts';
-import { askAbout } from './ask-about.ts';
-import { labelDoubts } from './label-doubts.ts';
+import { askAbout, labelDoubts } from './ask-about.ts';
 import type { Session } from './session.ts';
 import { scopeText, trialQuery } from './trial-options.ts';
 

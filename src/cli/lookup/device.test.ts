@@ -1,6 +1,6 @@
 /** Proves patterns for names. */
 import { expect, it } from 'vitest';
-import { isPattern, matchesPattern } from './pattern.ts';
+import { isPattern, matchesPattern } from './device.ts';
 
 it.each([
   ['web-*', 'web-1', true],
