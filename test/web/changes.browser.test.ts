@@ -54,6 +54,11 @@ test('a change is tried from the editor on devices with a label, counts down on 
   await dialog.getByRole('button', { name: 'Start the trial' }).click();
   await dialog.waitFor({ state: 'detached' });
   await expectShown(page.getByText('A change of this group is on trial.'));
+  await page.getByLabel('Ports of inbound rule 1').first().fill('8444');
+  const bar = page.getByRole('region', { name: 'Unsaved changes' });
+  await expectShown(bar.getByText(/^On trial until .*: keep or revert it first$/));
+  expect(await bar.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
+  await bar.getByRole('button', { name: 'Discard' }).click();
   for (const tab of [page, other, member]) {
     await expectShown(banner(tab).getByRole('timer'));
     await expectShown(banner(tab).getByText('In force on 0 of 1 device'));

@@ -39,6 +39,7 @@ describe('making a group', () => {
     await page.keyboard.press('Enter');
     await question.getByRole('button', { name: 'Add the rule' }).click();
     await question.waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Describe inbound rule 1' }).click();
     await page.getByLabel('Description of inbound rule 1').fill('nightly import');
     await page.getByRole('button', { name: 'Add outbound rule' }).click();
     await page.getByLabel('Protocol of outbound rule 1').selectOption('ip');

@@ -108,7 +108,7 @@ test('by keyboard alone one signs in, finds a group and saves a rule', async () 
   expect(await page.locator('meta[name=description]').getAttribute('content')).toMatch(/^Security groups/);
   await page.keyboard.type(place.owner.token);
   await page.keyboard.press('Enter');
-  await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
+  await expectShown(page.getByRole('heading', { name: 'First steps' }));
   await moveTo(page, 'Groups');
   await page.keyboard.press('Enter');
   await expectShown(page.getByRole('heading', { name: 'Groups', level: 1 }));

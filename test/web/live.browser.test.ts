@@ -220,11 +220,6 @@ test('the matrix answers for each pair, explains a cell, follows changes, and sh
     expect(await page.getByRole('button', { name: 'Keep it this way' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Show now' }).click();
     await expectShown(page.getByRole('button', { name: 'web-1 to db-primary: may not connect' }));
-
-    await page.getByText('Graph', { exact: true }).click();
-    await expectShown(page.getByRole('group', { name: /Who may reach whom/ }));
-    await page.getByRole('button', { name: 'Why web-1 may connect to bastion' }).press('Enter');
-    await expectShown(why.getByRole('heading', { name: 'web-1 → bastion' }));
   });
 });
 

@@ -39,7 +39,7 @@ const places: readonly Place[] = [
       await page.getByRole('region', { name: 'Ends soon' }).getByText('next rack').waitFor();
     },
   },
-  { name: 'overview-empty', path: ({ empty }) => `/o/${empty}/overview`, heading: 'No devices yet' },
+  { name: 'overview-empty', path: ({ empty }) => `/o/${empty}/overview`, heading: 'First steps' },
   {
     name: 'devices-selected',
     path: ({ org }) => `/o/${org}/devices`,
@@ -130,14 +130,6 @@ const places: readonly Place[] = [
     heading: 'Reachability',
     act: async (page) => {
       await page.getByRole('button', { name: /^web-1 to db-primary/ }).click();
-    },
-  },
-  {
-    name: 'graph',
-    path: ({ org }) => `/o/${org}/reach`,
-    heading: 'Reachability',
-    act: async (page) => {
-      await page.getByText('Graph', { exact: true }).click();
     },
   },
   {

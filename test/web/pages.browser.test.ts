@@ -84,7 +84,9 @@ describe('organizations', () => {
     await page.getByRole('button', { name: 'New organization' }).click();
     await page.getByRole('textbox', { name: 'Name' }).fill('first house');
     await page.getByRole('button', { name: 'Create' }).click();
-    await expectShown(page.getByRole('heading', { name: 'No devices yet' }));
+    const steps = page.getByRole('region', { name: 'First steps' });
+    await expectShown(steps.getByText('0 of 4 done'));
+    await expectShown(steps.getByRole('link', { name: 'Add devices' }));
     await person.api.expect(201, 'POST', '/api/organizations', { name: 'second house' });
     await page.reload();
     await page.getByRole('button', { name: /Organization: first house/ }).click();
@@ -113,11 +115,11 @@ describe('organizations', () => {
     await page.getByRole('button', { name: 'Add member' }).click();
     await expectShown(page.locator('.mantine-TextInput-error'));
     await field.fill(place.stranger.username);
+    await page.getByLabel('Role of the new member').selectOption('owner');
     await page.getByRole('button', { name: 'Add member' }).click();
+    await expectShown(page.getByText(`${place.stranger.username} is an owner now.`));
     const theirs = { public_key: 'of the stranger', user_id: place.stranger.id };
     const device = await place.owner.api.expect(201, 'POST', `${place.base}/devices`, theirs);
-    await page.getByRole('button', { name: `Make owner: ${place.stranger.username}` }).click();
-    await expectShown(page.getByText(`${place.stranger.username} is an owner now.`));
     await page.getByRole('button', { name: `Make member: ${place.stranger.username}` }).click();
     await expectShown(page.getByText(`${place.stranger.username} is a member now.`));
     await page.getByRole('button', { name: `Remove ${place.stranger.username}` }).click();
@@ -132,6 +134,15 @@ describe('organizations', () => {
     expect(await other.getByRole('button', { name: 'Add member' }).count()).toBe(0);
     expect(await other.getByRole('button', { name: /^Remove/ }).count()).toBe(0);
     expect(await other.getByRole('button', { name: 'Delete the organization' }).count()).toBe(0);
+
+    await page.getByRole('button', { name: 'Delete the organization' }).click();
+    const question = page.getByRole('dialog');
+    const last = question.getByRole('button', { name: 'Delete the organization' });
+    expect(await last.isDisabled()).toBe(true);
+    const { name } = await place.owner.api.expect(200, 'GET', place.base);
+    await question.getByRole('textbox', { name: /^Type its name/ }).fill(name as string);
+    await last.click();
+    await expectShown(page.getByRole('heading', { name: `Welcome, ${place.owner.username}` }));
   });
 });
 
@@ -150,11 +161,14 @@ describe('the overview', () => {
     const page = await open({ token: place.owner.token });
     await expectShown(page.getByRole('heading', { name: 'Overview', level: 1 }));
     const state = page.getByRole('region', { name: 'In force' });
-    await expectShown(state.getByText('of 3 in force'));
-    await expectShown(state.getByText(/^The curve over time begins with the second sample/));
+    await expectShown(state.getByText('of 3 devices in force'));
     const urgent = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem');
     await expect.poll(() => urgent.count()).toBe(3);
-    expect(await urgent.first().innerText()).toMatch(/failing[^]*Failed[^]*the kernel refused line 7/);
+    expect(await urgent.first().innerText()).toMatch(/Failed[^]*failing[^]*the kernel refused line 7/);
+    await addDevice(place, 'unseen-too', { security_groups: [group.id] });
+    await expectShown(urgent.getByRole('link', { name: '3 devices' }));
+    await expect.poll(() => urgent.count()).toBe(2);
+    expect(await urgent.last().innerText()).toMatch(/Never seen[^]*have never reported: [^]*unseen-too/);
     await urgent.first().locator('summary').press('Enter');
     await expectShown(urgent.first().getByText('What to do: run'));
     await expectShown(page.getByRole('region', { name: 'Last changes' }).getByText('open-one'));
@@ -163,13 +177,13 @@ describe('the overview', () => {
       .toContain('40');
     expect(await page.getByRole('region', { name: 'Admitted packets' }).innerText()).toContain('1.5K');
     await report(failing.id, { state: 'reverted', detail: 'the server was cut off' });
-    await expectShown(state.getByRole('link', { name: '1 Reverted' }));
+    await expectShown(urgent.getByText('Reverted'));
     await page.getByRole('link', { name: '1 device', exact: true }).click();
-    await expectShown(page.getByText('1 of 3 devices, those that admit everything'));
+    await expectShown(page.getByText('1 of 4 devices, those that admit everything'));
     await expectShown(page.getByRole('link', { name: 'open-one' }));
     await page.goBack();
-    await state.getByRole('link', { name: '2 Never seen' }).click();
-    await expectShown(page.getByText('2 of 3 devices'));
+    await urgent.getByRole('link', { name: '3 devices' }).click();
+    await expectShown(page.getByText('3 of 4 devices'));
     expect(page.url()).toContain('state=never_seen');
 
     const member = await open({ token: place.member.token });
@@ -368,8 +382,8 @@ describe('devices', () => {
     expect(await listOf()).toEqual([web.id, ssh.id]);
     const rules = page.getByRole('region', { name: 'inbound rules' });
     expect(await rules.getByRole('listitem').allInnerTexts()).toEqual([
-      expect.stringMatching(/Allow\s+TCP 443 \(HTTPS\) from\s+any address\s+web/),
-      expect.stringMatching(/Allow\s+TCP 22 \(SSH\) from\s+any address\s+ssh/),
+      expect.stringMatching(/^TCP 443 \(HTTPS\) from\s+any address\s+web/),
+      expect.stringMatching(/^TCP 22 \(SSH\) from\s+any address\s+ssh/),
       expect.stringContaining('Everything else is refused.'),
     ]);
     await page.getByRole('button', { name: 'Move ssh up' }).click();

@@ -263,14 +263,14 @@ test('an isolated device comes first on the overview until it is released, and t
     .getByRole('listitem')
     .filter({ hasText: 'odd logins' });
   await expectShown(isolated);
-  expect(await isolated.innerText()).toMatch(/web-7\s+Isolated\s+odd logins\s+ends in/);
+  expect(await isolated.innerText()).toMatch(/Isolated\s+web-7\s+odd logins\s+ends in/);
   expect(await page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem').first().innerText()).toMatch(
-    /web-7\s+Isolated/,
+    /Isolated\s+web-7/,
   );
   const board = await open({ token: place.member.token, path: `/o/${place.org}/reach` });
   await expectShown(board.getByRole('rowheader', { name: 'web-7 isolated' }));
   await expectShown(board.getByRole('columnheader', { name: 'web-7 isolated' }));
-  await board.getByRole('radio', { name: 'By group' }).click({ force: true });
+  await board.getByRole('radio', { name: 'By label' }).click({ force: true });
   await expectShown(board.getByRole('rowheader', { name: /1 isolated/ }));
   await place.owner.api.expect(200, 'DELETE', isolation);
   await isolated.waitFor({ state: 'detached' });

@@ -1,15 +1,14 @@
 /** Owns the activity feed for owners: the audit log by day, newest first; new entries appear as they happen. */
-import { Button, Checkbox, TextInput } from '@mantine/core';
+import { Button, Checkbox, SegmentedControl, TextInput } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { useCallback, useDeferredValue, useEffect, useMemo, useState, type ReactNode } from 'react';
+import { useParams, useSearch } from '@tanstack/react-router';
+import { useDeferredValue, useEffect, useMemo, useState, type ReactNode } from 'react';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
-import { FilterBar, FilterPicker, SearchField, type Choice, type FilterChip } from '../components/filter-bar.tsx';
+import { FilterBar, useFilter, type FilterColumn } from '../components/filter-bar.tsx';
 import { EventsIcon } from '../components/icons.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
-import { Segmented } from '../components/segmented.tsx';
 import { Restore, type Target } from '../group/restore.tsx';
-import { beginOf, isInSearch, isSearching, noSearch, type ActivitySearch } from '../model/activity-search.ts';
+import { beginOf, isInSearch, isSearching, type ActivitySearch } from '../model/activity-search.ts';
 import { byDay, hasWords, isQuiet, searchText, topicChoices, topicOf } from '../model/activity.ts';
 import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
@@ -74,67 +73,52 @@ function ActivityFilters({
   /** What else can be chosen. */
   readonly children: ReactNode;
 }): ReactNode {
-  const navigate = useNavigate({ from: '/o/$org/activity' });
+  const filter = useFilter();
   const { devices, groups } = useSnapshot();
   const { data: members = [] } = useMembers();
-  const filter = useCallback(
-    (next: { readonly [Name in keyof ActivitySearch]?: string | undefined }): void =>
-      void navigate({
-        search: (before) =>
-          Object.fromEntries(Object.entries({ ...before, ...next }).filter(([, value]) => value !== undefined)),
-        replace: true,
-      }),
-    [navigate],
-  );
-  const onSearch = useCallback((q: string | undefined) => filter({ q }), [filter]);
-  const people = members.map(({ user_id, username }): Choice => ({ value: user_id, label: username }));
-  const deviceChoices = devices.map((device): Choice => ({ value: device.id, label: deviceName(device) }));
-  const groupChoices = groups.map(({ id, group_name }): Choice => ({ value: id, label: group_name }));
-  const chip = (of: string, name: keyof ActivitySearch, choices: readonly Choice[] = []): readonly FilterChip[] => {
-    const value = search[name];
-    const label = choices.find((choice) => choice.value === value)?.label;
-    return value === undefined ? [] : [{ of, value: label ?? value, clear: () => filter({ [name]: undefined }) }];
-  };
+  const columns: readonly FilterColumn[] = [
+    {
+      name: 'by',
+      title: 'Person',
+      all: 'Everyone',
+      choices: members.map(({ user_id, username }) => ({ value: user_id, label: username })),
+    },
+    {
+      name: 'device',
+      title: 'Device',
+      all: 'Every device',
+      choices: devices.map((device) => ({ value: device.id, label: deviceName(device) })),
+    },
+    {
+      name: 'group',
+      title: 'Group',
+      all: 'Every group',
+      choices: groups.map(({ id, group_name }) => ({ value: id, label: group_name })),
+    },
+    {
+      name: 'day',
+      title: 'Day',
+      all: 'Every day',
+      choices: [],
+      field: (
+        <TextInput
+          type="date"
+          aria-label="Filter by day"
+          value={search.day ?? ''}
+          onChange={(event) => filter({ day: event.currentTarget.value || undefined })}
+        />
+      ),
+    },
+  ];
   return (
     <FilterBar
       label="Activity"
-      search={
-        <SearchField
-          label="Search the activity"
-          placeholder="Person, group or device"
-          q={search.q}
-          onChange={onSearch}
-        />
-      }
-      chips={[
-        ...chip('Person', 'by', people),
-        ...chip('Device', 'device', deviceChoices),
-        ...chip('Group', 'group', groupChoices),
-        ...chip('Day', 'day'),
-      ]}
-      clearAll={isSearching(search) ? { label: 'Show everything', act: () => filter(noSearch) } : undefined}
+      search={{ name: 'q', title: 'Search the activity', placeholder: 'Person, group or device' }}
+      columns={columns}
+      values={{ ...search }}
+      filter={filter}
+      clear="Show everything"
     >
-      <FilterPicker of="person" all="Everyone" data={people} value={search.by} onChange={(by) => filter({ by })} />
-      <FilterPicker
-        of="device"
-        all="Every device"
-        data={deviceChoices}
-        value={search.device}
-        onChange={(device) => filter({ device })}
-      />
-      <FilterPicker
-        of="group"
-        all="Every group"
-        data={groupChoices}
-        value={search.group}
-        onChange={(group) => filter({ group })}
-      />
-      <TextInput
-        type="date"
-        aria-label="Filter by day"
-        value={search.day ?? ''}
-        onChange={(event) => filter({ day: event.currentTarget.value === '' ? undefined : event.currentTarget.value })}
-      />
       {children}
     </FilterBar>
   );
@@ -178,7 +162,7 @@ export function AuditFeed(): ReactNode {
         />
       </ActivityFilters>
       <div>
-        <Segmented aria-label="What about" value={topic} onChange={setTopic} data={topicChoices} />
+        <SegmentedControl aria-label="What about" value={topic} onChange={setTopic} data={[...topicChoices]} />
       </div>
       <section className="card" aria-label="Activity">
         {entries === undefined ? <ListState query={query} loading="Loading the activity…" /> : null}
@@ -225,7 +209,9 @@ export function AuditFeed(): ReactNode {
         )}
       </section>
       <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
-      <Restore org={org} group={group} target={target} close={() => setTarget(undefined)} />
+      {target === undefined ? null : (
+        <Restore org={org} group={group} target={target} close={() => setTarget(undefined)} />
+      )}
     </>
   );
 }

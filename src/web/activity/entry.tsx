@@ -160,7 +160,7 @@ export function Entry({
         aria-label={`Details: ${actorName(entry)} ${sentence.before} ${sentence.subject}`}
         onClick={() => setOpen(!open)}
       >
-        <span className="only-wide">Details</span> {open ? <UpIcon size={16} /> : <DownIcon size={16} />}
+        Details {open ? <UpIcon size={16} /> : <DownIcon size={16} />}
       </button>
     </li>
   );

@@ -1,6 +1,7 @@
 /** Owns the bar above a long list: a search field, one button for all filters, and a chip for each filter in use. */
 import { Button, CloseButton, Select, TextInput } from '@mantine/core';
-import { useEffect, useRef, useState, type ReactNode } from 'react';
+import { useNavigate } from '@tanstack/react-router';
+import { Fragment, useCallback, useEffect, useRef, useState, type ReactNode } from 'react';
 import { FilterIcon, SearchIcon } from './icons.tsx';
 
 export interface Choice {
@@ -11,7 +12,7 @@ export interface Choice {
 /** Typing is quick; the URL need not follow every letter. */
 const settleMs = 150;
 
-export function SearchField({
+function SearchField({
   label,
   placeholder,
   q,
@@ -53,29 +54,40 @@ export function SearchField({
   );
 }
 
-export function FilterPicker({
-  of,
-  all,
-  data,
+/** One filter of a list: a column that the URL can narrow. */
+export interface FilterColumn {
+  /** Its name in the URL. */
+  readonly name: string;
+  readonly title: string;
+  /** What the field says while nothing is chosen: `Every state`. */
+  readonly all: string;
+  readonly choices: readonly Choice[];
+  /** What the chip says instead of the words of the choice. */
+  readonly words?: (value: string) => string;
+  /** A field of its own instead of a list of choices; null: it is set elsewhere, and only taken away here. */
+  readonly field?: ReactNode;
+}
+
+type Values = { readonly [name: string]: string | undefined };
+
+function FilterPicker({
+  column: { title, all, choices },
   value,
   onChange,
 }: {
-  readonly of: string;
-  /** The text while nothing is chosen. The clear button brings it back. */
-  readonly all: string;
-  readonly data: readonly Choice[];
+  readonly column: FilterColumn;
   readonly value: string | undefined;
   readonly onChange: (value: string | undefined) => void;
 }): ReactNode {
   // A saved view may name something that is gone: the field says so instead of showing nothing.
-  const known = value === undefined || data.some((choice) => choice.value === value);
+  const isKnown = value === undefined || choices.some((choice) => choice.value === value);
   return (
     <Select
-      aria-label={`Filter by ${of}`}
+      aria-label={`Filter by ${title.toLowerCase()}`}
       placeholder={all}
       clearable
       searchable
-      data={known ? [...data] : [...data, { value, label: `${value} (none)` }]}
+      data={isKnown ? [...choices] : [...choices, { value, label: `${value} (none)` }]}
       value={value ?? null}
       onChange={(next) => onChange(next ?? undefined)}
       clearButtonProps={{ 'aria-label': all }}
@@ -85,32 +97,56 @@ export function FilterPicker({
   );
 }
 
-/** A filter that is in use. */
-export interface FilterChip {
-  readonly of: string;
-  readonly value: string;
-  readonly clear: () => void;
+/** Sets filters in the URL; undefined takes one away, and others stay. */
+export function useFilter(): (next: Values) => void {
+  const navigate = useNavigate();
+  return useCallback(
+    (next) =>
+      void navigate({
+        to: '.',
+        search: (before: object) =>
+          Object.fromEntries(Object.entries({ ...before, ...next }).filter(([, value]) => value !== undefined)),
+        replace: true,
+      } as never),
+    [navigate],
+  );
 }
 
 export function FilterBar({
   label,
-  search,
-  chips,
-  clearAll,
+  search: { name, title, placeholder, text },
+  columns,
+  values,
+  filter,
+  clear,
   children,
 }: {
   readonly label: string;
-  readonly search: ReactNode;
-  readonly chips: readonly FilterChip[];
-  /** Absent where nothing is filtered. */
-  readonly clearAll: { readonly label: string; readonly act: () => void } | undefined;
-  /** The filters themselves. */
-  readonly children: ReactNode;
+  /** The field for words, and the name of its filter in the URL. */
+  readonly search: {
+    readonly name: string;
+    readonly title: string;
+    readonly placeholder: string;
+    /** What it shows instead of what the URL has. */
+    readonly text?: string | undefined;
+  };
+  readonly columns: readonly FilterColumn[];
+  readonly values: Values;
+  readonly filter: (next: Values) => void;
+  /** The button that takes all filters away: `Show every device`. */
+  readonly clear: string;
+  /** Further fields. */
+  readonly children?: ReactNode;
 }): ReactNode {
   const [open, setOpen] = useState(false);
+  const onSearch = useCallback((words: string | undefined) => filter({ [name]: words }), [filter, name]);
+  const used = columns.flatMap((column) => {
+    const value = values[column.name];
+    return value === undefined ? [] : [{ column, value }];
+  });
   return (
     <div className="filters" role="search" aria-label={label}>
-      {search}
+      <SearchField label={title} placeholder={placeholder} q={text ?? values[name]} onChange={onSearch} />
       <Button
         variant="default"
         leftSection={<FilterIcon size={16} />}
@@ -119,18 +155,46 @@ export function FilterBar({
       >
         Filter
       </Button>
-      {open ? <div className="filter-panel">{children}</div> : null}
-      {clearAll === undefined ? null : (
+      {open ? (
+        <div className="filter-panel">
+          {columns.map((column) =>
+            column.field === undefined ? (
+              <FilterPicker
+                key={column.name}
+                column={column}
+                value={values[column.name]}
+                onChange={(value) => filter({ [column.name]: value })}
+              />
+            ) : (
+              <Fragment key={column.name}>{column.field}</Fragment>
+            ),
+          )}
+          {children}
+        </div>
+      ) : null}
+      {used.length === 0 && values[name] === undefined ? null : (
         <div className="filter-chips">
-          {chips.map(({ of, value, clear }) => (
-            <button key={of} type="button" className="tag tag-accent filter-chip" onClick={clear}>
-              {of}: {value}
+          {used.map(({ column, value }) => (
+            <button
+              key={column.name}
+              type="button"
+              className="tag tag-accent filter-chip"
+              onClick={() => filter({ [column.name]: undefined })}
+            >
+              {column.title}:{' '}
+              {column.words?.(value) ?? column.choices.find((choice) => choice.value === value)?.label ?? value}
               <span aria-hidden="true">×</span>
               <span className="visually-hidden">, remove this filter</span>
             </button>
           ))}
-          <Button variant="subtle" size="compact-sm" onClick={clearAll.act}>
-            {clearAll.label}
+          <Button
+            variant="subtle"
+            size="compact-sm"
+            onClick={() =>
+              filter(Object.fromEntries([name, ...columns.map((one) => one.name)].map((one) => [one, undefined])))
+            }
+          >
+            {clear}
           </Button>
         </div>
       )}

@@ -1,7 +1,8 @@
 /** Owns the confirmation before unsaved work is lost, inside the page and when the tab closes. */
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useBlocker } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
+import { Dialog, DialogFoot } from './dialog.tsx';
 
 export function LeaveGuard({ guarded }: { readonly guarded: () => boolean }): ReactNode {
   const { status, proceed, reset } = useBlocker({
@@ -9,19 +10,15 @@ export function LeaveGuard({ guarded }: { readonly guarded: () => boolean }): Re
     enableBeforeUnload: guarded,
     withResolver: true,
   });
+  if (status !== 'blocked') return null;
   return (
-    <Modal opened={status === 'blocked'} onClose={() => reset?.()} title="Leave without saving?">
-      <div className="stack">
-        <p>This group has changes that are not saved. Leaving discards them.</p>
-        <div className="row end">
-          <Button variant="default" onClick={() => proceed?.()}>
-            Leave and lose them
-          </Button>
-          <Button onClick={() => reset?.()} data-autofocus>
-            Stay here
-          </Button>
-        </div>
-      </div>
-    </Modal>
+    <Dialog close={reset} title="Leave without saving?">
+      <p>This group has changes that are not saved. Leaving discards them.</p>
+      <DialogFoot cancel={proceed} cancelLabel="Leave and lose them">
+        <Button onClick={reset} data-autofocus>
+          Stay here
+        </Button>
+      </DialogFoot>
+    </Dialog>
   );
 }

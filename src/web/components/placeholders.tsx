@@ -5,7 +5,7 @@ import type { ReactNode } from 'react';
 import { RingfenceError } from '../../client/error.ts';
 import { Loading } from './loading.tsx';
 import { sentence } from './sentence.ts';
-import { PageTitle } from './page-title.tsx';
+import { PageTitle } from './page.tsx';
 
 /** `whole`: it is the page itself, not a part of one. */
 export function Empty({

@@ -1,10 +1,11 @@
-/** Owns a choice among options that need a sentence each, one below the other. It uses the browser's own radio buttons. */
-import { useId, type ReactNode } from 'react';
+/** Owns a choice among options that need a sentence each, one below the other. */
+import { Radio, Stack } from '@mantine/core';
+import type { ReactNode } from 'react';
 
 export interface RadioChoice<V> {
   readonly value: V;
   readonly label: ReactNode;
-  readonly about?: ReactNode;
+  readonly about?: string;
 }
 
 export function RadioList<V extends string>({
@@ -18,25 +19,13 @@ export function RadioList<V extends string>({
   readonly value: V;
   readonly onChange: (value: V) => void;
 }): ReactNode {
-  const group = useId();
   return (
-    <fieldset className="radio-list">
-      <legend>{label}</legend>
-      {choices.map((choice) => (
-        <label key={choice.value}>
-          <input
-            type="radio"
-            name={group}
-            value={choice.value}
-            checked={choice.value === value}
-            onChange={() => onChange(choice.value)}
-          />
-          <span>
-            {choice.label}
-            {choice.about === undefined ? null : <span className="small dimmed radio-about">{choice.about}</span>}
-          </span>
-        </label>
-      ))}
-    </fieldset>
+    <Radio.Group label={label} value={value} onChange={onChange}>
+      <Stack gap="xs" mt={6}>
+        {choices.map((choice) => (
+          <Radio key={choice.value} value={choice.value} label={choice.label} description={choice.about} />
+        ))}
+      </Stack>
+    </Radio.Group>
   );
 }

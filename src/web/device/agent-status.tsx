@@ -9,6 +9,7 @@ import { useSnapshot, useStatuses } from '../state/organization.ts';
 import { DeviceStateTag } from './device-state.tsx';
 import { Facts, type Fact } from '../components/facts.tsx';
 import { Ago } from '../components/time.tsx';
+import { Card } from '../components/page.tsx';
 
 const sentences: { readonly [Word in InForce]: string } = {
   yes: 'The policy on this page is in force on the device: its agent has read it back from the kernel.',
@@ -45,11 +46,7 @@ export function DeviceAgent({ device }: { readonly device: Device }): ReactNode 
           ),
         ];
   return (
-    <section className="card" aria-label="On the device">
-      <div className="card-head">
-        <h2>On the device</h2>
-        <DeviceStateTag status={status} />
-      </div>
+    <Card title="On the device" about={<DeviceStateTag status={status} />}>
       <div className="card-body stack">
         <p
           className={
@@ -66,6 +63,6 @@ export function DeviceAgent({ device }: { readonly device: Device }): ReactNode 
         )}
         {facts.length === 0 ? null : <Facts facts={facts} />}
       </div>
-    </section>
+    </Card>
   );
 }

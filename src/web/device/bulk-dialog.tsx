@@ -1,11 +1,11 @@
 /** Owns one change to many devices as a person makes it: what to change, who gains and loses what by it, and the write as one. */
-import { Button, Modal, Select } from '@mantine/core';
+import { Button, Select } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { limits } from '../../api/limits.ts';
 import { SimulationView } from '../change/change-preview.tsx';
 import { openedIn, useSimulation } from '../change/simulation.ts';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { dangerous, Dialog, DialogFoot } from '../components/dialog.tsx';
 import { sentence } from '../components/sentence.ts';
 import { notify } from '../components/toast.tsx';
 import { changesFor, patchFor, type BulkAction } from '../model/bulk.ts';
@@ -168,7 +168,7 @@ function Ready({
       ) : null}
       <DialogFoot fault={fault} cancel={close}>
         <Button
-          {...(action.kind === 'delete' && { color: 'red.9' })}
+          {...(action.kind === 'delete' && dangerous)}
           disabled={sets.length === 0}
           loading={busy}
           onClick={() => start()}
@@ -217,7 +217,7 @@ export function BulkDialog({
   );
   const count = plural(devices.length, 'device');
   return (
-    <Modal opened onClose={close} title={words[kind].title(count)} size="xl">
+    <Dialog close={close} title={words[kind].title(count)} size="xl">
       <div className="stack">
         {kind === 'delete' ? null : kind === 'add-group' || kind === 'remove-group' ? (
           <Select
@@ -256,6 +256,6 @@ export function BulkDialog({
           <Ready action={action} devices={devices} close={close} finished={finished} />
         )}
       </div>
-    </Modal>
+    </Dialog>
   );
 }

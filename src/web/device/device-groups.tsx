@@ -16,6 +16,7 @@ import { groupsOf } from '../../organization/of-records.ts';
 import { plural } from '../model/rule-text.ts';
 import { Tag } from '../components/tag.tsx';
 import { notify } from '../components/toast.tsx';
+import { Card } from '../components/page.tsx';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
 const moved = (list: readonly string[], index: number, by: 1 | -1): readonly string[] => {
@@ -59,15 +60,17 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
   const further = [...byLabel, ...forbid, ...require, ...watchOnly].filter(({ id }) => !list.includes(id));
   const count = deciding.filter(({ by }) => by !== 'default').length;
   return (
-    <section className="card" aria-label="Groups">
-      <div className="card-head">
-        <h2>What applies</h2>
-        {count === 0 ? (
+    <Card
+      title="What applies"
+      label="Groups"
+      about={
+        count === 0 ? (
           <Tag>default group</Tag>
         ) : (
           <Tag tone="accent">{plural(count, 'group')} instead of the default</Tag>
-        )}
-      </div>
+        )
+      }
+    >
       <div className="card-body stack">
         {onTrial ? (
           <p className="note note-warn" role="status">
@@ -189,6 +192,6 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
           />
         )}
       </div>
-    </section>
+    </Card>
   );
 }

@@ -1,19 +1,12 @@
-/** Owns the history of a device: each state of what decides its policy, with author and time. */
-import { Button } from '@mantine/core';
-import { useInfiniteQuery } from '@tanstack/react-query';
+/** Owns the history of a device: each state of what decides its policy. */
 import type { ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { DevicePolicy, DevicePolicyState } from '../../api/history/states.ts';
 import { deviceChanges, type Line } from '../../client/words/changes.ts';
 import { unseenGroup } from '../../client/words/sentence.ts';
-import { Lines } from '../components/lines.tsx';
-import { ListState } from '../components/placeholders.tsx';
-import { Tag } from '../components/tag.tsx';
-import { Ago } from '../components/time.tsx';
+import { History } from '../components/history.tsx';
 import { useNames, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-
-const pageSize = 10;
 
 const recordOf = (state: DevicePolicyState | undefined): DevicePolicy | undefined =>
   state === undefined || state.type === 'delete' ? undefined : state.record;
@@ -23,22 +16,6 @@ export function DeviceHistory({ device }: { readonly device: Device }): ReactNod
   const { groupById } = useSnapshot();
   const userOf = useNames();
   const { organization_id: org_id, id, revision } = device;
-  const query = useInfiniteQuery({
-    queryKey: ['history', org_id, id, revision],
-    initialPageParam: undefined as string | undefined,
-    queryFn: ({ pageParam, signal }) =>
-      client.request('listDeviceHistory', {
-        params: { org_id, device_id: id },
-        query: { limit: pageSize, ...(pageParam === undefined ? {} : { after: pageParam }) },
-        signal,
-      }),
-    getNextPageParam: ({ next }) => next,
-    placeholderData: (before) => before,
-  });
-  const { data, fetchNextPage, hasNextPage, isFetchingNextPage } = query;
-  const states = data?.pages.flatMap(({ value }) => value);
-  // With more to load, the last one cannot be compared with the one before it yet.
-  const shown = hasNextPage ? states?.slice(0, -1) : states;
   const nameOf = (group: string): string => groupById.get(group)?.group_name ?? unseenGroup;
   const linesOf = (before: DevicePolicy | undefined, after: DevicePolicy | undefined): readonly Line[] => [
     ...(after === undefined || before?.user_id === after.user_id
@@ -52,39 +29,15 @@ export function DeviceHistory({ device }: { readonly device: Device }): ReactNod
     ),
   ];
   return (
-    <section className="card" aria-label="History">
-      <div className="card-head">
-        <h2>History</h2>
-        <span className="small dimmed">Addresses, labels, groups, user and isolation, with their authors.</span>
-      </div>
-      {states === undefined ? (
-        <ListState query={query} loading="Loading the history…" />
-      ) : (
-        <ol className="timeline">
-          {shown?.map((state, index) => (
-            <li key={state.revision} className="moment">
-              <div className="row between">
-                <p>
-                  <strong>{state.by_server ? 'The server' : (state.username ?? 'Before the history began')}</strong>{' '}
-                  <span className="dimmed small">
-                    {index === states.length - 1 && state.username !== undefined ? 'added it ' : ''}
-                    <Ago at={state.at} /> · revision {state.revision}
-                  </span>
-                </p>
-                {index === 0 ? <Tag tone="accent">now</Tag> : null}
-              </div>
-              <Lines lines={linesOf(recordOf(states[index + 1]), recordOf(state))} />
-            </li>
-          ))}
-        </ol>
-      )}
-      {hasNextPage ? (
-        <div className="card-body row end">
-          <Button variant="default" loading={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-            Load older states
-          </Button>
-        </div>
-      ) : null}
-    </section>
+    <History<DevicePolicyState>
+      title="History"
+      about="Addresses, labels, groups, user and isolation, with their authors."
+      of={{ org_id, id, revision }}
+      load={(query, signal) =>
+        client.request('listDeviceHistory', { params: { org_id, device_id: id }, query, signal })
+      }
+      linesOf={(before, state) => linesOf(recordOf(before), recordOf(state))}
+      verb="added it"
+    />
   );
 }

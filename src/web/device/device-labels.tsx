@@ -1,14 +1,14 @@
 /** Owns the labels of one device: an owner changes them, after a look at what that does where it does something, and can undo it. */
-import { Button, Modal } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { Line } from '../../client/words/changes.ts';
 import { SimulationView } from '../change/change-preview.tsx';
 import { openedIn, useSimulation } from '../change/simulation.ts';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { FormDialog } from '../components/dialog.tsx';
 import { Lines } from '../components/lines.tsx';
 import { Tag } from '../components/tag.tsx';
 import { notify } from '../components/toast.tsx';
+import { Card } from '../components/page.tsx';
 import { groupMoves } from '../model/device-policy.ts';
 import { labelFault } from '../model/labels.ts';
 import { deviceName } from '../state/live.ts';
@@ -41,25 +41,26 @@ function LabelQuestion({
   ];
   const opened = openedIn(asked.simulation);
   const wouldOpen = opened.size > 0;
-  const { start, busy, fault } = useWrite(async () => {
+  const writing = useWrite(async () => {
     await write(labels, { opened });
     close();
   });
   return (
-    <Modal opened onClose={close} title={`Change the labels of ${deviceName(device)}?`} size="xl">
-      <div className="stack">
-        <p>
-          {(device.labels ?? []).join(', ') || 'no labels'} → <strong>{labels.join(', ') || 'no labels'}</strong>
-        </p>
-        {lines.length === 0 ? null : <Lines lines={lines} />}
-        <SimulationView asked={asked} />
-        <DialogFoot fault={fault} cancel={close} focusCancel={wouldOpen}>
-          <Button {...(wouldOpen && { color: 'red.9' })} loading={busy} onClick={() => start()}>
-            Change the labels
-          </Button>
-        </DialogFoot>
-      </div>
-    </Modal>
+    <FormDialog
+      title={`Change the labels of ${deviceName(device)}?`}
+      size="xl"
+      close={close}
+      write={writing}
+      action="Change the labels"
+      danger={wouldOpen}
+      focusCancel={wouldOpen}
+    >
+      <p>
+        {(device.labels ?? []).join(', ') || 'no labels'} → <strong>{labels.join(', ') || 'no labels'}</strong>
+      </p>
+      {lines.length === 0 ? null : <Lines lines={lines} />}
+      <SimulationView asked={asked} />
+    </FormDialog>
   );
 }
 
@@ -96,10 +97,7 @@ export function DeviceLabels({ device }: { readonly device: Device }): ReactNode
     if (labelFault(next) === undefined && next.toSorted().join() !== stored) start(next.toSorted());
   };
   return (
-    <section className="card" aria-label="Labels">
-      <div className="card-head">
-        <h2>Labels</h2>
-      </div>
+    <Card title="Labels">
       {question === undefined ? null : (
         <LabelQuestion
           device={device}
@@ -133,6 +131,6 @@ export function DeviceLabels({ device }: { readonly device: Device }): ReactNode
           </>
         )}
       </div>
-    </section>
+    </Card>
   );
 }

@@ -1,10 +1,9 @@
 /** Owns the making of evidence about a device: a signed file about a span of the past, which is downloaded and shown. */
-import { Button, Modal, TextInput } from '@mantine/core';
+import { TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
-import { DialogButton } from '../components/dialog.tsx';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { DialogButton, FormDialog } from '../components/dialog.tsx';
 import { notify } from '../components/toast.tsx';
 import { dayLimits } from '../model/activity-search.ts';
 import { keepEvidence } from '../state/evidence.ts';
@@ -44,7 +43,7 @@ function EvidenceDialog({ device, close }: { readonly device: Device; readonly c
   const [to, setTo] = useState(today);
   const name = deviceName(device);
   const isWrong = from === '' || to === '' || from < first || from > to || to > today;
-  const { submit, busy, fault } = useWrite(async () => {
+  const write = useWrite(async () => {
     const now = Date.now();
     // Before the device was registered there is nothing to tell, and the history may not go back that far.
     const at = new Date(Math.max(dayLimits(from)[0], Date.parse(device.created_at))).toISOString();
@@ -59,42 +58,35 @@ function EvidenceDialog({ device, close }: { readonly device: Device; readonly c
     await navigate({ to: '/evidence' });
   });
   return (
-    <Modal opened onClose={close} title={`Evidence about ${name}`}>
-      <form className="stack" onSubmit={submit}>
-        <p>
-          A signed file for an auditor: who could reach {name} and whom it could reach, by which rules, who wrote them,
-          and what was refused. <code>ringfence evidence verify</code> checks it without a server.
+    <FormDialog title={`Evidence about ${name}`} close={close} write={write} action="Download" disabled={isWrong}>
+      <p>
+        A signed file for an auditor: who could reach {name} and whom it could reach, by which rules, who wrote them,
+        and what was refused. <code>ringfence evidence verify</code> checks it without a server.
+      </p>
+      <div className="halves">
+        <TextInput
+          type="date"
+          label="From"
+          value={from}
+          min={first}
+          max={to || today}
+          onChange={(event) => setFrom(event.currentTarget.value)}
+        />
+        <TextInput
+          type="date"
+          label="To"
+          value={to}
+          min={from}
+          max={today}
+          onChange={(event) => setTo(event.currentTarget.value)}
+        />
+      </div>
+      {isWrong ? (
+        <p className="fault">
+          Choose a first and a last day: not before {first}, when the device was registered, and not after today.
         </p>
-        <div className="halves">
-          <TextInput
-            type="date"
-            label="From"
-            value={from}
-            min={first}
-            max={to || today}
-            onChange={(event) => setFrom(event.currentTarget.value)}
-          />
-          <TextInput
-            type="date"
-            label="To"
-            value={to}
-            min={from}
-            max={today}
-            onChange={(event) => setTo(event.currentTarget.value)}
-          />
-        </div>
-        {isWrong ? (
-          <p className="fault">
-            Choose a first and a last day: not before {first}, when the device was registered, and not after today.
-          </p>
-        ) : null}
-        <DialogFoot fault={fault} cancel={close}>
-          <Button type="submit" disabled={isWrong} loading={busy}>
-            Download
-          </Button>
-        </DialogFoot>
-      </form>
-    </Modal>
+      ) : null}
+    </FormDialog>
   );
 }
 
@@ -102,5 +94,5 @@ function EvidenceDialog({ device, close }: { readonly device: Device; readonly c
 export function EvidenceButton({ device }: { readonly device: Device }): ReactNode {
   const { governs } = useRights();
   if (!governs) return null;
-  return <DialogButton name="Evidence">{(close) => <EvidenceDialog device={device} close={close} />}</DialogButton>;
+  return <DialogButton name="Evidence" dialog={(close) => <EvidenceDialog device={device} close={close} />} />;
 }

@@ -1,12 +1,11 @@
 /** Owns the handing over of a device to another member: a dialog that shows which groups leave and what that changes. */
-import { Button, Modal, Select } from '@mantine/core';
+import { Select } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { Line } from '../../client/words/changes.ts';
 import { SimulationView } from '../change/change-preview.tsx';
 import { openedIn, useSimulation } from '../change/simulation.ts';
-import { DialogButton } from '../components/dialog.tsx';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { DialogButton, FormDialog } from '../components/dialog.tsx';
 import { Lines } from '../components/lines.tsx';
 import { notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
@@ -32,8 +31,7 @@ function HandOverDialog({ device, close }: { readonly device: Device; readonly c
     ]);
   const asked = useSimulation({ devices: [{ id, security_groups: stays }] });
   const opened = openedIn(asked.simulation);
-  const wouldOpen = opened.size > 0;
-  const { submit, busy, fault } = useWrite(async () => {
+  const write = useWrite(async () => {
     const user = members.find(({ user_id }) => user_id === to);
     if (user === undefined) return;
     const { user_id, username } = user;
@@ -43,31 +41,32 @@ function HandOverDialog({ device, close }: { readonly device: Device; readonly c
     notify(`${deviceName(device)} belongs to ${username} now.`);
   });
   return (
-    <Modal opened onClose={close} title={`Hand over ${deviceName(device)}?`} size="xl">
-      <form className="stack" onSubmit={submit}>
-        <Select
-          label="New user"
-          description={`Now it belongs to ${nameOf(before)}. Its user may rename it, choose its groups and delete it.`}
-          placeholder="Choose a member"
-          searchable
-          required
-          data={members.map(({ user_id, username }) => ({ value: user_id, label: username }))}
-          value={to}
-          onChange={setTo}
-        />
-        {lines.length === 0 ? null : <Lines lines={lines} />}
-        <SimulationView asked={asked} />
-        <p className="note note-plain">
-          The device's token stays valid, also for anyone who copied it, until the new user rotates it under “Your
-          tokens”.
-        </p>
-        <DialogFoot fault={fault} cancel={close}>
-          <Button type="submit" {...(wouldOpen && { color: 'red.9' })} loading={busy} disabled={to === null}>
-            Hand it over
-          </Button>
-        </DialogFoot>
-      </form>
-    </Modal>
+    <FormDialog
+      title={`Hand over ${deviceName(device)}?`}
+      size="xl"
+      close={close}
+      write={write}
+      action="Hand it over"
+      danger={opened.size > 0}
+      disabled={to === null}
+    >
+      <Select
+        label="New user"
+        description={`Now it belongs to ${nameOf(before)}. Its user may rename it, choose its groups and delete it.`}
+        placeholder="Choose a member"
+        searchable
+        required
+        data={members.map(({ user_id, username }) => ({ value: user_id, label: username }))}
+        value={to}
+        onChange={setTo}
+      />
+      {lines.length === 0 ? null : <Lines lines={lines} />}
+      <SimulationView asked={asked} />
+      <p className="note note-plain">
+        The device's token stays valid, also for anyone who copied it, until the new user rotates it under “Your
+        tokens”.
+      </p>
+    </FormDialog>
   );
 }
 
@@ -75,5 +74,5 @@ function HandOverDialog({ device, close }: { readonly device: Device; readonly c
 export function HandOverButton({ device }: { readonly device: Device }): ReactNode {
   const { governs } = useRights();
   if (!governs) return null;
-  return <DialogButton name="Hand over">{(close) => <HandOverDialog device={device} close={close} />}</DialogButton>;
+  return <DialogButton name="Hand over" dialog={(close) => <HandOverDialog device={device} close={close} />} />;
 }

@@ -2,7 +2,7 @@
  * Owns the isolation of one device on its page: the banner while it lasts, the dialog that starts it, and the button
  * that ends it.
  */
-import { Button, Checkbox, Modal, Select, TextInput } from '@mantine/core';
+import { Button, Checkbox, Select, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
@@ -10,7 +10,7 @@ import { limits } from '../../api/limits.ts';
 import type { Device } from '../../api/device.ts';
 import type { RefusedAddress } from '../../api/isolation.ts';
 import { peerWord } from '../../client/words/rule.ts';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { FormDialog } from '../components/dialog.tsx';
 import { Ago, clockTime } from '../components/time.tsx';
 import { UnknownLabels } from '../components/unknown-labels.tsx';
 import { notify } from '../components/toast.tsx';
@@ -91,7 +91,7 @@ function IsolateDialog({ device, close }: { readonly device: Device; readonly cl
     queryFn: ({ signal }) => client.devices.previewIsolation(org, id, { signal }),
   });
   const refused = preview.data?.refused_addresses ?? [];
-  const { submit, busy, fault } = useWrite(async () => {
+  const write = useWrite(async () => {
     const ms = durations[duration]?.ms;
     const body = {
       reason: reason.trim(),
@@ -107,51 +107,46 @@ function IsolateDialog({ device, close }: { readonly device: Device; readonly cl
     close();
   });
   return (
-    <Modal opened onClose={close} title={`Isolate ${deviceName(device)}?`}>
-      <form className="stack" onSubmit={submit}>
-        <p>
-          The device keeps only its connection to this server. Every other device refuses its addresses, and its
-          connections end.
-        </p>
-        <TextInput
-          label="Reason"
-          description="Every member can read it."
-          value={reason}
-          maxLength={limits.isolationReason}
-          required
-          data-autofocus
-          onChange={(event) => setReason(event.currentTarget.value)}
-        />
-        <Select
-          label="How long"
-          allowDeselect={false}
-          data={Object.entries(durations).map(([value, { label }]) => ({ value, label }))}
-          value={duration}
-          onChange={(value) => setDuration(value ?? 'open')}
-        />
-        <LabelInput
-          label="Still allow devices with one of these labels"
-          description="For example a forensics host. Their own groups decide what they accept."
-          labels={labels}
-          onChange={setLabels}
-          error={labelFault(labels)}
-        />
-        {labelFault(labels) === undefined ? <UnknownLabels labels={labels} /> : null}
-        {preview.data === undefined ? null : (
-          <RefusedAddresses refused={refused} leftOut={leftOut} setLeftOut={setLeftOut} />
-        )}
-        <DialogFoot fault={fault} cancel={close}>
-          <Button
-            type="submit"
-            color="red.9"
-            loading={busy}
-            disabled={reason.trim() === '' || labelFault(labels) !== undefined || preview.isLoading}
-          >
-            Isolate the device
-          </Button>
-        </DialogFoot>
-      </form>
-    </Modal>
+    <FormDialog
+      title={`Isolate ${deviceName(device)}?`}
+      close={close}
+      write={write}
+      action="Isolate the device"
+      danger
+      disabled={reason.trim() === '' || labelFault(labels) !== undefined || preview.isLoading}
+    >
+      <p>
+        The device keeps only its connection to this server. Every other device refuses its addresses, and its
+        connections end.
+      </p>
+      <TextInput
+        label="Reason"
+        description="Every member can read it."
+        value={reason}
+        maxLength={limits.isolationReason}
+        required
+        data-autofocus
+        onChange={(event) => setReason(event.currentTarget.value)}
+      />
+      <Select
+        label="How long"
+        allowDeselect={false}
+        data={Object.entries(durations).map(([value, { label }]) => ({ value, label }))}
+        value={duration}
+        onChange={(value) => setDuration(value ?? 'open')}
+      />
+      <LabelInput
+        label="Still allow devices with one of these labels"
+        description="For example a forensics host. Their own groups decide what they accept."
+        labels={labels}
+        onChange={setLabels}
+        error={labelFault(labels)}
+      />
+      {labelFault(labels) === undefined ? <UnknownLabels labels={labels} /> : null}
+      {preview.data === undefined ? null : (
+        <RefusedAddresses refused={refused} leftOut={leftOut} setLeftOut={setLeftOut} />
+      )}
+    </FormDialog>
   );
 }
 
@@ -165,7 +160,7 @@ export function IsolateButton({ device }: { readonly device: Device }): ReactNod
   if (!governs || device.isolated !== undefined) return null;
   return (
     <>
-      <Button variant="default" onClick={() => setOpen(true)}>
+      <Button variant="light" color="red.9" onClick={() => setOpen(true)}>
         Isolate
       </Button>
       {isOpen ? <IsolateDialog device={device} close={() => setOpen(false)} /> : null}

@@ -1,15 +1,15 @@
 /**
  * Owns the instructions for a device that joins: the key, the commands to run with it, and the wait until it appears.
  */
-import { Button } from '@mantine/core';
+import { Button, SegmentedControl } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
+import { DialogFoot } from '../components/dialog.tsx';
 import { CheckIcon } from '../components/icons.tsx';
 import { TakeAway } from '../components/secret.tsx';
 import { writeEnrollmentKey } from '../../policy/names/enrollment-key.ts';
 import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
-import { Segmented } from '../components/segmented.tsx';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
 
@@ -75,7 +75,7 @@ export function JoinInstructions({
     <div className="stack">
       <TakeAway text={key} label="The key" />
       <p className="note note-warn">The key is shown only now. It carries the server and the organization.</p>
-      <Segmented
+      <SegmentedControl
         aria-label="How the agent runs"
         value={way}
         onChange={(value) => setWay(value === 'program' ? 'program' : 'service')}
@@ -97,9 +97,9 @@ export function JoinInstructions({
         </p>
       ) : null}
       <Joined org={org} since={since} uses={made.uses_left} />
-      <div className="row end">
+      <DialogFoot>
         <Button onClick={leave}>Done</Button>
-      </div>
+      </DialogFoot>
     </div>
   );
 }

@@ -7,7 +7,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import { coverageWords, wouldWords } from '../../client/words/observation.ts';
 import { coveredWords, observedWords } from '../../client/words/proposal.ts';
 import { sentence } from '../components/sentence.ts';
-import { Tag } from '../components/tag.tsx';
+import { Step } from '../components/step.tsx';
 import { clockTime } from '../components/time.tsx';
 import { useGroupObservation } from '../flows/group-observation.tsx';
 import { RecordButton, useOrganization } from '../flows/observe-setting.tsx';
@@ -21,32 +21,6 @@ import { useProposal } from './proposal.ts';
 
 /** Days after which most of the usual traffic was seen. */
 const usualDays = 7;
-
-type StepState = 'done' | 'now' | 'later';
-
-function Step({
-  title,
-  state,
-  children,
-  action,
-}: {
-  readonly title: string;
-  readonly state: StepState;
-  readonly children: ReactNode;
-  readonly action?: ReactNode;
-}): ReactNode {
-  return (
-    <li className={`path-step path-${state}`} aria-current={state === 'now' ? 'step' : undefined}>
-      <div className="path-words">
-        <strong>{title}</strong>
-        {state === 'done' ? <Tag tone="accent">done</Tag> : null}
-        {state === 'now' ? <Tag tone="accent">next</Tag> : null}
-        <div className="small">{children}</div>
-      </div>
-      {action === undefined ? null : <div className="path-act">{action}</div>}
-    </li>
-  );
-}
 
 function GroupLink({ group }: { readonly group: SecurityGroup }): ReactNode {
   const { id: org } = useLive();

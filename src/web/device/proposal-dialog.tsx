@@ -1,5 +1,5 @@
 /** Owns the preview of proposed rules: each with its evidence, what they would refuse, and the one change that makes them a watch-only group. */
-import { Button, Modal, TextInput } from '@mantine/core';
+import { SegmentedControl, TextInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { limits } from '../../api/limits.ts';
@@ -14,10 +14,9 @@ import {
   seenWords,
 } from '../../client/words/proposal.ts';
 import { devicesNamed } from '../../organization/of-records.ts';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { FormDialog } from '../components/dialog.tsx';
 import { ListState } from '../components/placeholders.tsx';
 import { RadioList } from '../components/radio-list.tsx';
-import { Segmented } from '../components/segmented.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { labelChip } from '../model/far-end.ts';
@@ -135,7 +134,7 @@ export function ProposalDialog({ device, close }: { readonly device: Device; rea
   const free = freeName(proposal?.group.group_name ?? '', new Set(groups.map(({ group_name }) => group_name)));
   const groupName = typed ?? free;
   const hasRules = proposal !== undefined && proposal.rules.length > 0;
-  const { start, busy, fault } = useWrite(async () => {
+  const write = useWrite(async () => {
     if (proposal === undefined) return;
     const { org_id: _org, ...group } = proposal.group;
     const { change_id } = await writeOrAsk((agreed) =>
@@ -157,46 +156,49 @@ export function ProposalDialog({ device, close }: { readonly device: Device; rea
   });
   const carriers = (one: string): number => devicesNamed([{ labels: [one] }], devices).length;
   return (
-    <Modal opened onClose={close} title={`Propose rules for ${name}`} size="xl">
-      <div className="stack">
-        {labels.length === 0 ? null : (
-          <RadioList
-            label="For"
-            value={label}
-            onChange={setLabel}
-            choices={[
-              { value: '', label: `${name} only` },
-              ...labels.map((one) => ({
-                value: one,
-                label: <span className="mono">{labelChip([one])}</span>,
-                about: `${plural(carriers(one), 'device')} now, and each that gets the label later.`,
-              })),
-            ]}
-          />
-        )}
-        <div className="row between">
-          <span aria-hidden="true">From the traffic of the last</span>
-          <Segmented aria-label="From the traffic of the last" data={windows} value={days} onChange={setDays} />
-        </div>
-        <ListState query={query} loading="Looking at the traffic…" />
-        {proposal === undefined || query.error !== null ? null : <Found proposal={proposal} />}
-        {hasRules && governs ? (
-          <TextInput
-            label="Name of the group"
-            description="The group is watch only: it decides nothing until you let it enforce. You can edit its rules before."
-            value={groupName}
-            maxLength={limits.name}
-            onChange={(event) => setTyped(event.currentTarget.value)}
-          />
-        ) : null}
-        <DialogFoot fault={fault} cancel={close}>
-          {governs ? (
-            <Button disabled={!hasRules || groupName.trim() === ''} loading={busy} onClick={() => start()}>
-              Create the watch-only group
-            </Button>
-          ) : null}
-        </DialogFoot>
+    <FormDialog
+      title={`Propose rules for ${name}`}
+      size="xl"
+      close={close}
+      write={write}
+      action={governs ? 'Create the watch-only group' : undefined}
+      disabled={!hasRules || groupName.trim() === ''}
+    >
+      {labels.length === 0 ? null : (
+        <RadioList
+          label="For"
+          value={label}
+          onChange={setLabel}
+          choices={[
+            { value: '', label: `${name} only` },
+            ...labels.map((one) => ({
+              value: one,
+              label: <span className="mono">{labelChip([one])}</span>,
+              about: `${plural(carriers(one), 'device')} now, and each that gets the label later.`,
+            })),
+          ]}
+        />
+      )}
+      <div className="row between">
+        <span aria-hidden="true">From the traffic of the last</span>
+        <SegmentedControl
+          aria-label="From the traffic of the last"
+          data={[...windows]}
+          value={days}
+          onChange={setDays}
+        />
       </div>
-    </Modal>
+      <ListState query={query} loading="Looking at the traffic…" />
+      {proposal === undefined || query.error !== null ? null : <Found proposal={proposal} />}
+      {hasRules && governs ? (
+        <TextInput
+          label="Name of the group"
+          description="The group is watch only: it decides nothing until you let it enforce. You can edit its rules before."
+          value={groupName}
+          maxLength={limits.name}
+          onChange={(event) => setTyped(event.currentTarget.value)}
+        />
+      ) : null}
+    </FormDialog>
   );
 }

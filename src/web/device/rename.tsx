@@ -1,9 +1,8 @@
 /** Owns the renaming of a device: a dialog, and an undo. */
-import { Button, Modal, TextInput } from '@mantine/core';
+import { TextInput } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
-import { DialogButton } from '../components/dialog.tsx';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { DialogButton, FormDialog } from '../components/dialog.tsx';
 import { notify } from '../components/toast.tsx';
 import { deviceName } from '../state/live.ts';
 import { useRights } from '../state/organization.ts';
@@ -16,28 +15,27 @@ function RenameDialog({ device, close }: { readonly device: Device; readonly clo
   const [name, setName] = useState(before);
   const put = (hostname: string, ifMatch: number): Promise<Device> =>
     client.devices.update(org, id, { hostname }, { ifMatch });
-  const { submit, busy, fault } = useWrite(async () => {
+  const write = useWrite(async () => {
     const { revision } = await put(name.trim(), device.revision);
     close();
     notify(`${before || 'The device'} is now ${name.trim()}.`, () => put(before, revision));
   });
   return (
-    <Modal opened onClose={close} title={`Rename ${deviceName(device)}`}>
-      <form className="stack" onSubmit={submit}>
-        <TextInput
-          label="Name"
-          description="Rules name devices by id, so they keep meaning this device."
-          value={name}
-          onChange={(event) => setName(event.currentTarget.value)}
-          data-autofocus
-        />
-        <DialogFoot fault={fault} cancel={close}>
-          <Button type="submit" loading={busy} disabled={name.trim() === '' || name.trim() === before}>
-            Rename
-          </Button>
-        </DialogFoot>
-      </form>
-    </Modal>
+    <FormDialog
+      title={`Rename ${deviceName(device)}`}
+      close={close}
+      write={write}
+      action="Rename"
+      disabled={name.trim() === '' || name.trim() === before}
+    >
+      <TextInput
+        label="Name"
+        description="Rules name devices by id, so they keep meaning this device."
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        data-autofocus
+      />
+    </FormDialog>
   );
 }
 
@@ -45,5 +43,5 @@ function RenameDialog({ device, close }: { readonly device: Device; readonly clo
 export function RenameButton({ device }: { readonly device: Device }): ReactNode {
   const { editDevice } = useRights();
   if (!editDevice(device)) return null;
-  return <DialogButton name="Rename">{(close) => <RenameDialog device={device} close={close} />}</DialogButton>;
+  return <DialogButton name="Rename" dialog={(close) => <RenameDialog device={device} close={close} />} />;
 }

@@ -166,7 +166,6 @@ function Allow({
   return (
     <>
       <Preview
-        opened
         close={close}
         title={`Allow ${flowTraffic(flow)} on ${name}`}
         closeLabel="Cancel"

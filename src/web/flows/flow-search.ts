@@ -58,10 +58,6 @@ export function parseFlowSearch(search: Readonly<Record<string, unknown>>): Flow
 
 export const isFiltered = (search: FlowSearch): boolean => filterNames.some((name) => search[name] !== undefined);
 
-export const noFilter: { readonly [Name in keyof FlowSearch]?: undefined } = Object.fromEntries(
-  filterNames.map((name) => [name, undefined]),
-);
-
 /** The far end as the server reads it; undefined where the text is neither a device nor an address. */
 export function farEndOf(text: string, names: DeviceNames): string | undefined {
   const id = names.idOf(text.trim());

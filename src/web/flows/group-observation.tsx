@@ -8,6 +8,7 @@ import { asDecided, coverageWords, wouldWords } from '../../client/words/observa
 import { isEnforced } from '../../policy/effective.ts';
 import { ListState } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
+import { Card } from '../components/page.tsx';
 import { plural } from '../model/rule-text.ts';
 import { useRights } from '../state/organization.ts';
 import { useAskedOnChange } from '../state/overview.ts';
@@ -124,17 +125,18 @@ export function WatchedGroup({ group }: { readonly group: SecurityGroup }): Reac
   if (!isWatched) return null;
   const { data } = query;
   return (
-    <section className="card" aria-label="What this group would have done">
-      <div className="card-head">
-        <h2>What this group would have done</h2>
-        {data === undefined ? null : (
+    <Card
+      title="What this group would have done"
+      about={
+        data === undefined ? null : (
           <span className="small dimmed">
             since <Ago at={data.since} />
           </span>
-        )}
-      </div>
+        )
+      }
+    >
       <ListState query={query} loading="Comparing the traffic…" />
       {data === undefined ? null : <Found found={data} observe={observe} />}
-    </section>
+    </Card>
   );
 }

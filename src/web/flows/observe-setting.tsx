@@ -5,6 +5,7 @@ import type { ReactNode } from 'react';
 import type { Organization } from '../../api/organization.ts';
 import { RadioList, type RadioChoice } from '../components/radio-list.tsx';
 import { notify } from '../components/toast.tsx';
+import { Card } from '../components/page.tsx';
 import { useOrganizations, useLive, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite, type Write } from '../state/write.ts';
@@ -116,10 +117,7 @@ export function TrafficSettings(): ReactNode {
   const { start } = useSettings();
   if (organization === undefined) return null;
   return (
-    <section className="card" aria-label="Traffic">
-      <div className="card-head">
-        <h2>Traffic</h2>
-      </div>
+    <Card title="Traffic">
       <div className="card-body traffic-settings">
         <Setting
           label="What agents record"
@@ -138,6 +136,6 @@ export function TrafficSettings(): ReactNode {
           The server keeps it for some days; the activity shows who changed these settings.
         </p>
       </div>
-    </section>
+    </Card>
   );
 }

@@ -45,16 +45,18 @@ export function AddService({
           ))}
         </Menu.Dropdown>
       </Menu>
-      <FarEndQuestion
-        service={asked}
-        direction={direction}
-        close={() => {
-          setAsked(undefined);
-          // The menu's item, which had the focus before the dialog, is gone.
-          button.current?.focus();
-        }}
-        add={(service, ranges) => add({ ...serviceRule(service), ranges })}
-      />
+      {asked === undefined ? null : (
+        <FarEndQuestion
+          service={asked}
+          direction={direction}
+          close={() => {
+            setAsked(undefined);
+            // The menu's item, which had the focus before the dialog, is gone.
+            button.current?.focus();
+          }}
+          add={(ranges) => add({ ...serviceRule(asked), ranges })}
+        />
+      )}
     </>
   );
 }

@@ -51,9 +51,10 @@ function useSuggestions(wanted: 'all' | 'labels' | 'none'): ReadonlyMap<string, 
   const names = useDeviceNames();
   const userOf = useNames();
   if (wanted === 'none') return new Map();
-  const labels = [...countLabels(devices)].map(
-    ([label, count]) => [labelChip([label]), plural(count, 'device')] as const,
-  );
+  // The narrowest first: a rule should admit no more than it must.
+  const labels = [...countLabels(devices)]
+    .toSorted(([, a], [, b]) => a - b)
+    .map(([label, count]) => [labelChip([label]), plural(count, 'device')] as const);
   const everyone = [allDevicesChip, plural(devices.length, 'device')] as const;
   const single =
     wanted === 'labels'

@@ -4,7 +4,7 @@
  */
 import { Button } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
-import { Dialog } from '../components/dialog.tsx';
+import { Dialog, DialogFoot } from '../components/dialog.tsx';
 import type { Direction } from '../../policy/rule.ts';
 import type { Service } from '../../policy/services.ts';
 import { allDevicesChip, labelChip } from '../model/far-end.ts';
@@ -13,7 +13,7 @@ import { plural } from '../model/rule-text.ts';
 import { useSnapshot } from '../state/organization.ts';
 import { FarEndInput } from './far-end-input.tsx';
 
-const shownLabels = 8;
+const shownLabels = 12;
 
 export function FarEndQuestion({
   service,
@@ -21,34 +21,26 @@ export function FarEndQuestion({
   close,
   add,
 }: {
-  readonly service: Service | undefined;
+  readonly service: Service;
   readonly direction: Direction;
   /** Closes it, and gives the focus back. */
   readonly close: () => void;
-  readonly add: (service: Service, ranges: readonly string[]) => void;
+  readonly add: (ranges: readonly string[]) => void;
 }): ReactNode {
   const { devices } = useSnapshot();
   const [chips, setChips] = useState<readonly string[]>([]);
   const labels = useMemo(
-    () => [...countLabels(devices)].toSorted(([, a], [, b]) => b - a).slice(0, shownLabels),
+    // The narrowest first: a rule should admit no more than it must.
+    () => [...countLabels(devices)].toSorted(([, a], [, b]) => a - b).slice(0, shownLabels),
     [devices],
   );
   const word = direction === 'inbound' ? 'From' : 'To';
   const finish = (ranges: readonly string[]): void => {
-    if (service !== undefined) add(service, ranges);
-    setChips([]);
+    add(ranges);
     close();
   };
   return (
-    <Dialog
-      opened={service !== undefined}
-      returnFocus={false}
-      onClose={() => {
-        setChips([]);
-        close();
-      }}
-      title={`${service?.name ?? ''}: ${word.toLowerCase()} whom?`}
-    >
+    <Dialog close={close} title={`${service.name}: ${word.toLowerCase()} whom?`}>
       <div className="stack">
         {labels.length === 0 && devices.length === 0 ? null : (
           <div className="tags" role="group" aria-label="Devices by what they are">
@@ -71,14 +63,14 @@ export function FarEndQuestion({
           onChange={setChips}
           error={undefined}
         />
-        <div className="row between">
-          <Button variant="subtle" color="gray" onClick={() => finish([])}>
+        <DialogFoot cancel={close}>
+          <Button variant="default" onClick={() => finish([])}>
             Any address
           </Button>
           <Button disabled={chips.length === 0} onClick={() => finish(chips)}>
             Add the rule
           </Button>
-        </div>
+        </DialogFoot>
       </div>
     </Dialog>
   );

@@ -1,13 +1,12 @@
 /** Owns the devices of one group: which it applies to, and attaching or detaching it from this side. */
-import { ActionIcon, Button, Checkbox, TextInput } from '@mantine/core';
+import { ActionIcon, Checkbox, TextInput } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
-import { Dialog } from '../components/dialog.tsx';
+import { DialogButton, FormDialog } from '../components/dialog.tsx';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
 import { isEnforced } from '../../policy/effective.ts';
-import { DialogFoot } from '../components/dialog-foot.tsx';
 import { addPackets, packetsFor, packetWords } from '../../client/words/packets.ts';
 import { CrossIcon, PlusIcon } from '../components/icons.tsx';
 import { DeviceStateTag, stateTones } from '../device/device-state.tsx';
@@ -23,6 +22,7 @@ import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 import { Tag } from '../components/tag.tsx';
 import { notify } from '../components/toast.tsx';
+import { Card } from '../components/page.tsx';
 
 /** To choose from, and beside the rules, where a long list would push the timeline out of sight. */
 const shownDevices = 50;
@@ -34,15 +34,7 @@ function groupCount(on: readonly GroupOn[], { id }: SecurityGroup): string {
   return on.every(({ by }) => by === 'default') ? 'default group' : plural(on.length, 'group');
 }
 
-function Attach({
-  group,
-  opened,
-  close,
-}: {
-  readonly group: SecurityGroup;
-  readonly opened: boolean;
-  readonly close: () => void;
-}): ReactNode {
+function Attach({ group, close }: { readonly group: SecurityGroup; readonly close: () => void }): ReactNode {
   const { client } = useSession();
   const { devices, groups, groupById } = useSnapshot();
   const rights = useRights();
@@ -56,7 +48,7 @@ function Attach({
   );
   const wanted = text.trim().toLowerCase();
   const shown = possible.filter((device) => `${deviceName(device)} ${device.tunnel_ip}`.toLowerCase().includes(wanted));
-  const { start, busy } = useWrite(async () => {
+  const write = useWrite(async () => {
     const taking = possible.filter((device) => chosen.has(device.id));
     const written: string[] = [];
     for (const set of changesFor({ kind: 'add-group', group: group.id }, taking)) {
@@ -64,107 +56,63 @@ function Attach({
       written.push(change_id);
     }
     close();
-    setChosen(new Set());
     notify(`${group.group_name} applies to ${plural(taking.length, 'more device', 'more devices')}.`, async () => {
       // They may have had the default group, as they will have again: nobody has to be asked about them.
       const reopened = new Set(taking.map(({ id }): string => id));
       for (const id of written.toReversed())
         await writeOrAsk((agreed) => client.changes.revert(group.org_id, id, agreed), { opened: reopened });
     });
-  }, 'The group is not attached');
+  });
   const toggle = (id: string): void => {
     const next = new Set(chosen);
     if (!next.delete(id)) next.add(id);
     setChosen(next);
   };
   return (
-    <Dialog opened={opened} onClose={close} title={`Attach ${group.group_name}`}>
-      <div className="stack">
-        <p className="small dimmed">
-          {isEnforced(group)
-            ? 'On a device without groups, it replaces the default group. Elsewhere it adds to what is admitted.'
-            : 'The group is watch only, so nothing changes on these devices.'}
-        </p>
-        <TextInput
-          aria-label="Search devices"
-          placeholder="Search"
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
-          data-autofocus
-        />
-        {shown.length === 0 ? (
-          <p className="dimmed">No device that you may change can take it.</p>
-        ) : (
-          <ul className="pick-list scrolls pick-scroll">
-            {shown.slice(0, shownDevices).map((device) => (
-              <li key={device.id}>
-                <Checkbox
-                  label={deviceName(device)}
-                  checked={chosen.has(device.id)}
-                  onChange={() => toggle(device.id)}
-                  className="grow"
-                />
-                <span className="small dimmed">{groupCount(groupsOn(device, { groups, groupById }), group)}</span>
-              </li>
-            ))}
-          </ul>
-        )}
-        {shown.length > shownDevices ? (
-          <p className="small dimmed">And {plural(shown.length - shownDevices, 'device')} more: search to find them.</p>
-        ) : null}
-        <DialogFoot cancel={close}>
-          <Button disabled={chosen.size === 0} loading={busy} onClick={() => start()}>
-            Attach to {plural(chosen.size, 'device')}
-          </Button>
-        </DialogFoot>
-      </div>
-    </Dialog>
+    <FormDialog
+      title={`Attach ${group.group_name}`}
+      close={close}
+      write={write}
+      action={`Attach to ${plural(chosen.size, 'device')}`}
+      disabled={chosen.size === 0}
+    >
+      <p className="small dimmed">
+        {isEnforced(group)
+          ? 'On a device without groups, it replaces the default group. Elsewhere it adds to what is admitted.'
+          : 'The group is watch only, so nothing changes on these devices.'}
+      </p>
+      <TextInput
+        aria-label="Search devices"
+        placeholder="Search"
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
+        data-autofocus
+      />
+      {shown.length === 0 ? (
+        <p className="dimmed">No device that you may change can take it.</p>
+      ) : (
+        <ul className="pick-list scrolls pick-scroll">
+          {shown.slice(0, shownDevices).map((device) => (
+            <li key={device.id}>
+              <Checkbox
+                label={deviceName(device)}
+                checked={chosen.has(device.id)}
+                onChange={() => toggle(device.id)}
+                className="grow"
+              />
+              <span className="small dimmed">{groupCount(groupsOn(device, { groups, groupById }), group)}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {shown.length > shownDevices ? (
+        <p className="small dimmed">And {plural(shown.length - shownDevices, 'device')} more: search to find them.</p>
+      ) : null}
+    </FormDialog>
   );
 }
 
 type Statuses = ReturnType<typeof useStatuses>;
-
-const shownLacking = 8;
-
-/** The devices that are not known to have the last change of the group, the most urgent first. */
-function Lacking({
-  group,
-  devices,
-  statuses,
-}: {
-  readonly group: SecurityGroup;
-  readonly devices: readonly Device[];
-  readonly statuses: Statuses;
-}): ReactNode {
-  const lacking = statuses.size === 0 ? [] : lackingChange(group, devices, statuses);
-  if (lacking.length === 0) return null;
-  return (
-    <div className="stack tight" role="group" aria-label="Without the last change">
-      <p className="small">
-        <strong>{plural(lacking.length, 'device')}</strong> {lacking.length === 1 ? 'lacks' : 'lack'} the last change:
-      </p>
-      <ul className="pick-list">
-        {lacking.slice(0, shownLacking).map((device) => (
-          <li key={device.id}>
-            <Link
-              className="plain-link clip grow"
-              to="/o/$org/devices/$device"
-              params={{ org: group.org_id, device: device.id }}
-            >
-              {deviceName(device)}
-            </Link>
-            <DeviceStateTag status={statuses.get(device.id)} />
-          </li>
-        ))}
-      </ul>
-      {lacking.length > shownLacking ? (
-        <span className="small dimmed">
-          And {plural(lacking.length - shownLacking, 'more device', 'more devices')}.
-        </span>
-      ) : null}
-    </div>
-  );
-}
 
 /** What the rules matched on all devices that count. */
 function Matched({
@@ -193,7 +141,10 @@ function Matched({
 function RolloutProgress({
   devices,
   statuses,
+  lacking,
 }: {
+  /** Devices that are not known to have the last change. */
+  readonly lacking: number;
   readonly devices: readonly Device[];
   readonly statuses: Statuses;
 }): ReactNode {
@@ -204,6 +155,7 @@ function RolloutProgress({
     <div className="stack tight" role="status" aria-label="Rollout">
       <p className="small">
         In force on <strong>{grouped(counts.yes)}</strong> of {plural(devices.length, 'device')}
+        {lacking === 0 ? '' : `; ${plural(lacking, 'device')} without the last change`}
       </p>
       <progress className="rollout" value={counts.yes} max={devices.length} aria-hidden="true" />
       <span className="tags">
@@ -227,8 +179,11 @@ export function GroupDevices({
   const { client } = useSession();
   const rights = useRights();
   const statuses = useStatuses();
-  const [attaching, setAttaching] = useState(false);
   const org = group.org_id;
+  const behind = isEnforced(group) && statuses.size > 0 ? lackingChange(group, devices, statuses) : [];
+  const lacking = new Set(behind.map(({ id }) => id));
+  /** Those without the last change come first. */
+  const listed = [...behind, ...devices.filter(({ id }) => !lacking.has(id))];
   const isDefault = group.is_default === true;
   const put = (id: string, security_groups: readonly string[], ifMatch: number): Promise<Device> =>
     writeOrAsk((agreed) => client.devices.update(org, id, { security_groups }, { ifMatch, ...agreed }));
@@ -242,11 +197,10 @@ export function GroupDevices({
     );
   }, 'Something went wrong');
   return (
-    <section className="card" aria-label="Devices">
-      <div className="card-head">
-        <h2>Devices</h2>
-        <Tag tone={devices.length > 0 ? 'accent' : 'plain'}>{plural(devices.length, 'device')}</Tag>
-      </div>
+    <Card
+      title="Devices"
+      about={<Tag tone={devices.length > 0 ? 'accent' : 'plain'}>{plural(devices.length, 'device')}</Tag>}
+    >
       <div className="card-body stack">
         <p className="small dimmed">
           {isDefault
@@ -261,18 +215,20 @@ export function GroupDevices({
         </p>
         {isEnforced(group) ? (
           <>
-            {devices.length === 0 ? null : <RolloutProgress devices={devices} statuses={statuses} />}
+            {devices.length === 0 ? null : (
+              <RolloutProgress devices={devices} statuses={statuses} lacking={behind.length} />
+            )}
             <Matched group={group} devices={devices} statuses={statuses} />
-            <Lacking group={group} devices={devices} statuses={statuses} />
           </>
         ) : null}
         {devices.length === 0 ? null : (
           <ul className="pick-list">
-            {devices.slice(0, shownBeside).map((device) => (
+            {listed.slice(0, shownBeside).map((device) => (
               <li key={device.id}>
                 <Link className="plain-link clip grow" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
                   {deviceName(device)}
                 </Link>
+                {lacking.has(device.id) ? <DeviceStateTag status={statuses.get(device.id)} /> : null}
                 {isDefault || (device.security_groups ?? []).includes(group.id) ? null : <Tag>by label</Tag>}
                 {!(device.security_groups ?? []).includes(group.id) || !rights.editDevice(device) ? null : (
                   <ActionIcon aria-label={`Detach from ${deviceName(device)}`} onClick={() => detach(device)}>
@@ -289,14 +245,13 @@ export function GroupDevices({
           </Link>
         ) : null}
         {isDefault || group.guardrail !== undefined || !rights.mayWrite ? null : (
-          <>
-            <Button variant="default" leftSection={<PlusIcon size={16} />} onClick={() => setAttaching(true)}>
-              Attach to devices
-            </Button>
-            <Attach group={group} opened={attaching} close={() => setAttaching(false)} />
-          </>
+          <DialogButton
+            name="Attach to devices"
+            leftSection={<PlusIcon size={16} />}
+            dialog={(close) => <Attach group={group} close={close} />}
+          />
         )}
       </div>
-    </section>
+    </Card>
   );
 }

@@ -31,6 +31,7 @@ import { FarEndInput } from './far-end-input.tsx';
 import { RuleEditor } from './rule-editor.tsx';
 import { notify } from '../components/toast.tsx';
 import { askTakenName } from './taken-name.ts';
+import { clockTime } from '../components/time.tsx';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
 export function DraftFields({
@@ -285,9 +286,8 @@ export function GroupEditor({
         appliesByLabel={group.user_id === undefined && group.is_default !== true}
         guardrail={guardrail}
       />
-      {content === undefined ? null : (
+      {content === undefined || !looking ? null : (
         <Preview
-          opened={looking}
           close={() => setLooking(false)}
           before={base.content}
           after={content}
@@ -308,11 +308,17 @@ export function GroupEditor({
           start={(trial) => putFirst(content, base, trial)}
         />
       ) : null}
-      <Merge conflict={conflict} close={() => setConflict(undefined)} choose={choose} busy={busy} />
+      {conflict === undefined ? null : (
+        <Merge conflict={conflict} close={() => setConflict(undefined)} choose={choose} busy={busy} />
+      )}
       {dirty ? (
         <div className="save-bar" role="region" aria-label="Unsaved changes">
           <span className="grow">
-            {changes === undefined ? (
+            {group.trial !== undefined ? (
+              <span className="warn-text">
+                On trial until {clockTime(Date.parse(group.trial.ends_at), Date.now())}: keep or revert it first
+              </span>
+            ) : changes === undefined ? (
               <span className="fault">{plural(countFields(judged.problems), 'problem')} to solve before saving</span>
             ) : (
               plural(changes.count, 'unsaved change')

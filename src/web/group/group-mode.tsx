@@ -76,23 +76,24 @@ export function ModeButton({ group }: { readonly group: SecurityGroup }): ReactN
           {words[next].button}
         </Button>
       ) : null}
-      <Preview
-        opened={asked !== undefined}
-        close={() => setAsked(undefined)}
-        before={contentOf(group)}
-        after={withMode(group, mode)}
-        change={{ security_groups: [{ id, mode }] }}
-        title={words[mode].title(name)}
-        closeLabel="Cancel"
-        choices={<p>{words[mode].about}</p>}
-      >
-        <Button variant="default" onClick={() => setTrying(true)}>
-          Try it first
-        </Button>
-        <Button loading={busy} onClick={() => start()}>
-          {words[mode].action}
-        </Button>
-      </Preview>
+      {asked === undefined ? null : (
+        <Preview
+          close={() => setAsked(undefined)}
+          before={contentOf(group)}
+          after={withMode(group, mode)}
+          change={{ security_groups: [{ id, mode }] }}
+          title={words[mode].title(name)}
+          closeLabel="Cancel"
+          choices={<p>{words[mode].about}</p>}
+        >
+          <Button variant="default" onClick={() => setTrying(true)}>
+            Try it first
+          </Button>
+          <Button loading={busy} onClick={() => start()}>
+            {words[mode].action}
+          </Button>
+        </Preview>
+      )}
       {isTrying ? <TryDialog title={`Try it with ${name}`} close={() => setTrying(false)} start={change} /> : null}
     </>
   );

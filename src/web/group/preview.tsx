@@ -1,8 +1,8 @@
 /** Owns the look ahead in the editor: who gains and who loses access, the rules behind it, and the ways to write it. */
-import { Button, Modal } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
+import { Dialog, DialogFoot } from '../components/dialog.tsx';
 import { Compiled } from '../components/ruleset.tsx';
 import { policiesOf } from '../../organization/device-policies.ts';
 import type { Content } from '../model/draft.ts';
@@ -33,7 +33,6 @@ function RulesetText({ content }: { readonly content: Content }): ReactNode {
 }
 
 export function Preview({
-  opened,
   close,
   before,
   after,
@@ -43,7 +42,6 @@ export function Preview({
   choices,
   children,
 }: {
-  readonly opened: boolean;
   readonly close: () => void;
   readonly before: Content;
   readonly after: Content;
@@ -58,7 +56,7 @@ export function Preview({
 }): ReactNode {
   const changes = difference(before, after);
   return (
-    <Modal opened={opened} onClose={close} title={title} size="xl">
+    <Dialog close={close} title={title} size="xl">
       <div className="stack">
         {choices}
         <ChangePreview change={change} />
@@ -67,13 +65,10 @@ export function Preview({
           <Changes of={changes} />
         </details>
         {after.mode === 'observe' ? null : <RulesetText content={after} />}
-        <div className="row end">
-          <Button variant="default" onClick={close} data-autofocus>
-            {closeLabel}
-          </Button>
+        <DialogFoot cancel={close} cancelLabel={closeLabel} focusCancel>
           {children}
-        </div>
+        </DialogFoot>
       </div>
-    </Modal>
+    </Dialog>
   );
 }

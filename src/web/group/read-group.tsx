@@ -32,7 +32,7 @@ export function ReadGroup({
         </p>
       )}
       {group.group_description === undefined || group.group_description === '' ? null : (
-        <p className="read-description">{group.group_description}</p>
+        <p>{group.group_description}</p>
       )}
       {(['inbound', 'outbound'] as const).map((direction) => (
         <RuleSentences

@@ -5,8 +5,7 @@ import { useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
-import { Dialog } from '../components/dialog.tsx';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { FormDialog } from '../components/dialog.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { adviceOn } from '../model/advice.ts';
@@ -67,18 +66,15 @@ function What({ group, target }: { readonly group: SecurityGroup | undefined; re
   );
 }
 
-export function Restore({
-  org,
-  group,
-  target,
-  close,
-}: {
+interface RestoreProps {
   readonly org: string;
   /** As it is now; undefined where it is deleted. */
   readonly group: SecurityGroup | undefined;
-  readonly target: Target | undefined;
+  readonly target: Target;
   readonly close: () => void;
-}): ReactNode {
+}
+
+export function Restore({ org, group, target, close }: RestoreProps): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
   const [isTrying, setTrying] = useState(false);
@@ -87,7 +83,8 @@ export function Restore({
       client.history.restore(org, id, { revision }, { ...(ifMatch !== undefined && { ifMatch }), ...trial, ...agreed }),
     );
   /** The dialog shows what is written: a save by someone else meanwhile is not overwritten. */
-  const restore = async ({ record, revision }: Target, trial?: TrialQuery): Promise<WrittenGroup> => {
+  const restore = async (trial?: TrialQuery): Promise<WrittenGroup> => {
+    const { record, revision } = target;
     const saved = await put(record.id, revision, group?.revision, trial).catch((error: unknown) => {
       throw error instanceof RingfenceError && error.code === 'precondition_failed'
         ? new Error('Someone saved this group a moment ago. Look at the changes again, then restore.')
@@ -97,45 +94,35 @@ export function Restore({
     await queries.invalidateQueries({ queryKey: ['audit', org] });
     return saved;
   };
-  const { start, busy, fault, forget } = useWrite(async (to: Target) => {
+  const write = useWrite(async () => {
     const before = group?.revision;
-    const saved = await restore(to);
+    const saved = await restore();
     notify(
       [`${saved.group_name} is restored.`, ...(saved.warnings ?? []).map(({ detail }) => detail)].join(' '),
-      before === undefined ? undefined : () => put(to.record.id, before, saved.revision),
+      before === undefined ? undefined : () => put(target.record.id, before, saved.revision),
     );
   });
-  const leave = (): void => {
-    forget();
-    close();
-  };
   return (
-    <Dialog
-      opened={target !== undefined}
-      onClose={leave}
-      title={target === undefined ? '' : `Restore ${target.record.group_name}?`}
+    <FormDialog
+      title={`Restore ${target.record.group_name}?`}
       size="xl"
+      close={close}
+      write={write}
+      action="Restore it"
+      others={
+        <Button variant="default" onClick={() => setTrying(true)}>
+          Try it first
+        </Button>
+      }
     >
-      {target === undefined ? null : (
-        <div className="stack">
-          <What group={group} target={target} />
-          <DialogFoot fault={fault} cancel={leave}>
-            <Button variant="default" onClick={() => setTrying(true)}>
-              Try it first
-            </Button>
-            <Button loading={busy} onClick={() => start(target)} data-autofocus>
-              Restore it
-            </Button>
-          </DialogFoot>
-          {isTrying ? (
-            <TryDialog
-              title={`Try the older state of ${target.record.group_name}`}
-              close={() => setTrying(false)}
-              start={(trial) => restore(target, trial)}
-            />
-          ) : null}
-        </div>
-      )}
-    </Dialog>
+      <What group={group} target={target} />
+      {isTrying ? (
+        <TryDialog
+          title={`Try the older state of ${target.record.group_name}`}
+          close={() => setTrying(false)}
+          start={restore}
+        />
+      ) : null}
+    </FormDialog>
   );
 }

@@ -1,6 +1,6 @@
 /** Owns the in-place editing of one direction's rules: add from a known service or blank, change, copy, remove. */
-import { ActionIcon, Button, NativeSelect, TextInput } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { ActionIcon, Button, NativeSelect, Popover, TextInput } from '@mantine/core';
+import { useState, type ReactNode } from 'react';
 import type { Problem } from '../../policy/problem.ts';
 import type { Direction } from '../../policy/rule.ts';
 import { CopyIcon, PlusIcon, TrashIcon } from '../components/icons.tsx';
@@ -10,7 +10,6 @@ import { isIcmp, protocolNames } from '../model/rule-text.ts';
 import { AddService } from './add-service.tsx';
 import { FarEndInput } from './far-end-input.tsx';
 import { DirectionTitle, meaningOfNone, meaningOfSome } from './rules.tsx';
-import { SyntaxHelp } from './syntax-help.tsx';
 
 const protocolChoices = protocolNames.map(([value, label]) => ({ value, label }));
 
@@ -45,7 +44,6 @@ function Expiry({
   };
   return (
     <NativeSelect
-      className="rule-below rule-expiry"
       size="xs"
       aria-label={`Expiry of ${which}`}
       data={choices}
@@ -76,6 +74,9 @@ function Row({
   const fault = (field: RuleField): string | undefined =>
     problemsAt(problems, direction, index, field).join(' ') || undefined;
   const icmp = isIcmp(rule.protocol);
+  const hasMore = (rule.description ?? '') !== '' || rule.expiresAt !== undefined || fault('description') !== undefined;
+  const [wantsMore, setWantsMore] = useState(false);
+  const isOpen = hasMore || wantsMore;
   return (
     <li className="rule" aria-label={which}>
       <NativeSelect
@@ -102,24 +103,70 @@ function Row({
         error={fault('ranges')}
       />
       <span className="rule-actions">
-        <ActionIcon size="lg" aria-label={`Copy ${which}`} onClick={copy}>
+        <ActionIcon
+          size="lg"
+          aria-label={`Describe ${which}, or let it expire`}
+          title="Description and expiry"
+          aria-expanded={isOpen}
+          disabled={hasMore}
+          onClick={() => setWantsMore(!wantsMore)}
+        >
+          <PlusIcon size={16} />
+        </ActionIcon>
+        <ActionIcon size="lg" aria-label={`Copy ${which}`} title="Copy" onClick={copy}>
           <CopyIcon size={16} />
         </ActionIcon>
-        <ActionIcon size="lg" aria-label={`Remove ${which}`} onClick={remove}>
+        <ActionIcon size="lg" aria-label={`Remove ${which}`} title="Remove" onClick={remove}>
           <TrashIcon size={16} />
         </ActionIcon>
       </span>
-      <TextInput
-        className="rule-below"
-        size="xs"
-        aria-label={`Description of ${which}`}
-        placeholder="description"
-        value={rule.description ?? ''}
-        onChange={(event) => change({ ...rule, description: event.currentTarget.value })}
-        error={fault('description')}
-      />
-      <Expiry which={which} rule={rule} change={change} />
+      {isOpen ? (
+        <div className="rule-more">
+          <TextInput
+            className="grow"
+            size="xs"
+            aria-label={`Description of ${which}`}
+            placeholder="description"
+            value={rule.description ?? ''}
+            onChange={(event) => {
+              // Emptied letter by letter, it stays there to be written again.
+              setWantsMore(true);
+              change({ ...rule, description: event.currentTarget.value });
+            }}
+            error={fault('description')}
+          />
+          <Expiry which={which} rule={rule} change={change} />
+        </div>
+      ) : null}
     </li>
+  );
+}
+
+/** What the fields of a rule take, behind a question mark. */
+function SyntaxHelp({ direction }: { readonly direction: Direction }): ReactNode {
+  return (
+    <Popover width={360} position="bottom-end" trapFocus={false}>
+      <Popover.Target>
+        <ActionIcon size="lg" variant="default" aria-label={`How to write ${direction} rules`}>
+          ?
+        </ActionIcon>
+      </Popover.Target>
+      <Popover.Dropdown>
+        <div className="stack small">
+          <p>
+            <strong>Ports</strong>: <code>443</code>, <code>8000-8010</code>, or nothing for all.
+          </p>
+          <p>
+            <strong>{direction === 'inbound' ? 'From' : 'To'}</strong>: addresses and ranges such as{' '}
+            <code>10.0.0.0/8</code>, <code>label:app</code> or <code>label:app+prod</code> (devices that carry all of
+            these), <code>device:web-1</code> and <code>all-devices</code>. Nothing means any address.
+          </p>
+          <p className="dimmed">
+            All devices and single devices trust their users with their addresses; labels trust owners only.
+          </p>
+        </div>
+      </Popover.Dropdown>
+    </Popover>
   );
 }
 

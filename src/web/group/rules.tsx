@@ -85,8 +85,10 @@ function FarEnd({ rule }: { readonly rule: SecurityRule }): ReactNode {
 function Sentence({
   row: { verdict, rule, group, byIsolation },
   direction,
+  hasVerdict,
 }: {
   readonly row: AccessRow;
+  readonly hasVerdict: boolean;
   readonly direction: Direction;
 }): ReactNode {
   const { groupById } = useSnapshot();
@@ -94,7 +96,7 @@ function Sentence({
   const [word, tone] = verdicts[verdict];
   return (
     <li>
-      <Tag tone={tone}>{word}</Tag>
+      {hasVerdict ? <Tag tone={tone}>{word}</Tag> : null}
       <div>
         <div className="sentence-words">
           <span>
@@ -146,13 +148,15 @@ export function RuleSentences({
   /** What can be done with these rules. */
   readonly foot?: ReactNode;
 }): ReactNode {
+  // Where everything is allowed, the word says nothing.
+  const hasVerdict = rows.some(({ verdict }) => verdict !== 'allow');
   return (
     <section className="card" aria-label={`${direction} rules`}>
       <div className="card-head">{title ?? <DirectionTitle direction={direction} />}</div>
-      <ul className="sentences">
+      <ul className={hasVerdict ? 'sentences' : 'sentences sentences-plain'}>
         {rows.map((row, index) => (
           // oxlint-disable-next-line react/no-array-index-key -- the same rule may appear twice
-          <Sentence key={index} row={row} direction={direction} />
+          <Sentence key={index} row={row} direction={direction} hasVerdict={hasVerdict} />
         ))}
         {rest === undefined ? null : (
           <li className="dimmed">

@@ -8,6 +8,7 @@ import { ruleInSentence } from '../../client/words/rule.ts';
 import { shareNote, usageSummary, usageWords } from '../../client/words/usage.ts';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
+import { Card } from '../components/page.tsx';
 import { plural } from '../model/rule-text.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useRights } from '../state/organization.ts';
@@ -42,13 +43,14 @@ export function GroupRuleUsage({
   if (usage === undefined || usage.rules.length === 0) return null;
   const unused = usage.rules.filter(({ state }) => state === 'unused');
   return (
-    <section className="card" aria-label="Usage">
-      <div className="card-head">
-        <h2>Usage</h2>
+    <Card
+      title="Usage"
+      about={
         <span className="small dimmed">
           {usageSummary(usage)}. It counts the traffic of the last seven days. {shareNote(usage)}
         </span>
-      </div>
+      }
+    >
       <div className="table-scroll">
         <table className="table table-usage">
           <thead>
@@ -85,6 +87,6 @@ export function GroupRuleUsage({
           </Button>
         </div>
       )}
-    </section>
+    </Card>
   );
 }

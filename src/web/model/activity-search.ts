@@ -29,14 +29,6 @@ export function parseActivitySearch(search: Readonly<Record<string, unknown>>): 
 
 export const isSearching = (search: ActivitySearch): boolean => names.some((name) => search[name] !== undefined);
 
-export const noSearch: { readonly [Name in keyof ActivitySearch]-?: undefined } = {
-  q: undefined,
-  by: undefined,
-  device: undefined,
-  group: undefined,
-  day: undefined,
-};
-
 /** When what an id names was made: the first 48 bits of such a UUID are the time. Undefined for other words. */
 function madeAt(word: string | undefined): number | undefined {
   const id = word?.trim().toLowerCase() ?? '';

@@ -1,13 +1,9 @@
-/** Owns reachability between clusters: devices by label or group, and how many of their pairs may connect. */
+/** Owns reachability between clusters: devices by label, and how many of their pairs may connect. */
 import type { Device } from '../../api/device.ts';
-import { groupsOf } from '../../organization/of-records.ts';
 import { decide } from '../../policy/decide.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import type { Direction } from '../../policy/rule.ts';
-import type { Snapshot } from '../state/live.ts';
 import { transportOf, type Endpoint, type Probe } from './reachability.ts';
-
-export type ClusterBy = 'label' | 'group';
 
 export interface Cluster {
   readonly key: string;
@@ -16,38 +12,18 @@ export interface Cluster {
   readonly members: readonly number[];
 }
 
-/** The largest first; what has nothing by which to stand elsewhere, last. */
-export function clustersOf(
-  by: ClusterBy,
-  devices: readonly Device[],
-  { groups }: Pick<Snapshot, 'groups'>,
-): readonly Cluster[] {
-  const found = new Map<string, { readonly name: string; readonly members: number[] }>();
-  const add = (key: string, name: string, index: number): void => {
-    const cluster = found.get(key) ?? { name, members: [] };
-    cluster.members.push(index);
-    found.set(key, cluster);
-  };
-  const bySet = new Map<string, readonly (readonly [string, string])[]>();
-  for (const [index, device] of devices.entries()) {
-    const { labels = [], security_groups: list = [], trial } = device;
-    if (by === 'label') {
-      for (const label of labels) add(label, label, index);
-      if (labels.length === 0) add('', 'no label', index);
-      continue;
+/** The largest first; devices without a label last. */
+export function labelClusters(devices: readonly Device[]): readonly Cluster[] {
+  const found = new Map<string, number[]>();
+  for (const [index, { labels = [] }] of devices.entries()) {
+    for (const label of labels.length === 0 ? [''] : labels) {
+      const members = found.get(label) ?? [];
+      members.push(index);
+      found.set(label, members);
     }
-    // Devices with the same list and labels have the same groups.
-    const set = `${list.join()} ${labels.join()} ${trial === undefined ? '' : device.id}`;
-    const names =
-      bySet.get(set) ??
-      groupsOf(device, groups).groups.flatMap(({ id, group }) =>
-        group === undefined ? [] : [[id, group.name] as const],
-      );
-    bySet.set(set, names);
-    for (const [id, name] of names) add(id, name, index);
   }
   return [...found]
-    .map(([key, cluster]) => ({ key, ...cluster }))
+    .map(([key, members]) => ({ key, name: key || 'no label', members }))
     .toSorted((a, b) => Number(a.key === '') - Number(b.key === '') || b.members.length - a.members.length);
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import { device, group, groupId } from '../../client/records.fixture.ts';
-import { isFiltered, parseDeviceSearch, selectDevices, sortDevices, type DeviceSearch } from './device-search.ts';
+import { parseDeviceSearch, selectDevices, sortDevices, type DeviceSearch } from './device-search.ts';
 
 const any = { ip_protocol: 'ipv4', from_port: 0, to_port: 0 } as const;
 const defaultGroup = group(1, 1, { group_name: 'default', is_default: true, inbound_rules: [any] });
@@ -57,11 +57,6 @@ describe('an address', () => {
       user: null,
     };
     expect(parseDeviceSearch(nonsense)).toEqual({});
-  });
-
-  it('that only sorts hides nobody', () => {
-    expect(isFiltered({ sort: 'seen', reverse: true })).toBe(false);
-    expect(isFiltered({ version: '0.9.0' })).toBe(true);
   });
 });
 

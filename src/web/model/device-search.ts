@@ -29,9 +29,7 @@ export interface DeviceSearch {
 }
 
 /** What narrows the list; how it is sorted does not. */
-export const filterNames = ['q', 'state', 'label', 'group', 'user', 'version', 'admits'] as const;
-
-export const isFiltered = (search: DeviceSearch): boolean => filterNames.some((name) => search[name] !== undefined);
+const filterNames = ['q', 'state', 'label', 'group', 'user', 'version', 'admits'] as const;
 
 const isStateFilter = (text: string): text is StateFilter =>
   text === 'pending' || inForceWords.some((word) => word === text);

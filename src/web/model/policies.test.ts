@@ -3,7 +3,6 @@ import { expect, it } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { organizationOf, policiesOn, policyOn } from '../../organization/of-records.ts';
-import { clustersOf } from './clusters.ts';
 import { addressOf, reach, type Endpoint } from './reachability.ts';
 
 const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
@@ -71,11 +70,4 @@ it('tells apart devices that try a change of a group from those that do not, and
     const found = answers(order, [group(91, { is_default: true }), tried]);
     expect([found['d2 d1'], found['d1 d2'], found['d1 d3']]).toEqual(['yes', 'no', 'no']);
   }
-  const scoped = { id, ends_at, scope: [{ labels: ['canary'] }], before: { security_groups: [] } };
-  const same = [device(4, { security_groups: web }), device(5, { security_groups: web, trial: scoped })];
-  const clusters = clustersOf('group', same, { groups: [group(91, { is_default: true }), group(92)] });
-  expect(clusters.map(({ name, members }) => [name, members])).toEqual([
-    ['g92', [0]],
-    ['g91', [1]],
-  ]);
 });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import { defaultInboundRules, type StoredRule } from '../../policy/rule.ts';
-import { clustersOf, ReachTable } from './clusters.ts';
+import { labelClusters, ReachTable } from './clusters.ts';
 import { addressOf, reach, type Endpoint } from './reachability.ts';
 
 const device = (id: string, tunnel_ip: string): Device => ({ id, tunnel_ip, hostname: id }) as unknown as Device;
@@ -112,7 +112,7 @@ describe('a table of many', () => {
   it('puts devices under each of their labels, the largest first, and those without last', () => {
     const labelled = (id: string, ...labels: string[]): Device => ({ ...device(id, ''), labels });
     const devices = [labelled('a'), labelled('b', 'db'), labelled('c', 'app', 'db'), labelled('d')];
-    expect(clustersOf('label', devices, { groups: [] }).map(({ name, members }) => [name, members])).toEqual([
+    expect(labelClusters(devices).map(({ name, members }) => [name, members])).toEqual([
       ['db', [1, 2]],
       ['app', [2]],
       ['no label', [0, 3]],

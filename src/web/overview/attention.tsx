@@ -1,44 +1,104 @@
 /**
- * Owns what needs attention: isolated devices first, then devices that are not in force with the reason, the worst
- * first, and devices that admit everything.
+ * Owns what needs attention: isolated devices first, then devices that are not in force, the worst first; many in the same state
+ * are one line.
  */
 import { Link } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
-import { inForceAdvice, inForceMeanings } from '../../api/enforcement/in-force.ts';
+import { inForceAdvice, inForceMeanings, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
 import type { Overview } from '../../api/enforcement/overview.ts';
-import { CheckIcon, WarnIcon } from '../components/icons.tsx';
+import { CheckIcon } from '../components/icons.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
+import { Card } from '../components/page.tsx';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
-import { openDevices } from '../model/open-devices.ts';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
 
-const shownDevices = 8;
+/** As many have a line each; more in the same state share one. */
+const mostAlone = 2;
+const shownIsolated = 8;
+const shownNames = 5;
 
 type Urgent = Overview['urgent'][number];
 
+const countOf = (overview: Overview, word: InForce): number => (word === 'yes' ? overview.in_force : overview[word]);
+
+/** `have never reported`, of several devices. */
+const pluralMeanings: { readonly [Word in InForce]: string } = {
+  yes: 'enforce their policy as they should',
+  behind: 'are connected and have not reported the last change yet',
+  failed: 'could not put their policy in force, or enforce another one',
+  reverted: 'put the policy before back in force',
+  offline: 'are offline and have not confirmed the last change',
+  never_seen: 'have never reported',
+  not_understood: 'hold their last policy, because their agents do not understand the new one',
+};
+
+function Why({ summary, word }: { readonly summary: string; readonly word: InForce }): ReactNode {
+  const advice = inForceAdvice[word];
+  return (
+    <details className="small dimmed urgent-why">
+      <summary>{summary}</summary>
+      {advice === undefined ? null : <p>What to do: {advice}.</p>}
+    </details>
+  );
+}
+
 function UrgentDevice({ device, org }: { readonly device: Urgent; readonly org: string }): ReactNode {
   const { device_id, hostname, in_force, detail, last_seen_at } = device;
-  const advice = inForceAdvice[in_force];
   const known = useSnapshot().deviceById.get(device_id);
   const name = known === undefined ? hostname || 'a device' : deviceName(known);
   return (
     <li className="urgent">
-      <Link className="plain-link clip urgent-name" to="/o/$org/devices/$device" params={{ org, device: device_id }}>
+      <Tag tone={stateTones[in_force]}>{stateTitle(in_force)}</Tag>
+      <Link className="plain-link clip" to="/o/$org/devices/$device" params={{ org, device: device_id }}>
         <strong>{name}</strong>
       </Link>
-      <Tag tone={stateTones[in_force]}>{stateTitle(in_force)}</Tag>
-      <details className="small dimmed urgent-why">
-        <summary>{detail ?? inForceMeanings[in_force]}</summary>
-        {advice === undefined ? null : <p>What to do: {advice}.</p>}
-      </details>
+      <Why summary={detail ?? inForceMeanings[in_force]} word={in_force} />
       <span className="small dimmed urgent-seen">
         {last_seen_at === undefined ? 'never seen' : <Ago at={last_seen_at} />}
       </span>
+    </li>
+  );
+}
+
+/** Devices in the same state: how many, what that means, the first of them, and the way to all. */
+function UrgentState({
+  word,
+  overview,
+  org,
+}: {
+  readonly word: InForce;
+  readonly overview: Overview;
+  readonly org: string;
+}): ReactNode {
+  const { deviceById } = useSnapshot();
+  const named = overview.urgent.filter(({ in_force }) => in_force === word);
+  const count = countOf(overview, word);
+  if (count <= mostAlone && named.length === count)
+    return named.map((device) => <UrgentDevice key={device.device_id} device={device} org={org} />);
+  const names = named.slice(0, shownNames).map(({ device_id, hostname }) => {
+    const device = deviceById.get(device_id);
+    return device === undefined ? hostname || 'a device' : deviceName(device);
+  });
+  const more = count - names.length;
+  const reasons = [...new Set(named.flatMap(({ detail }) => detail ?? []))];
+  return (
+    <li className="urgent">
+      <Tag tone={stateTones[word]}>{stateTitle(word)}</Tag>
+      <Link className="plain-link" to="/o/$org/devices" params={{ org }} search={{ state: word }}>
+        <strong>{plural(count, 'device')}</strong>
+      </Link>
+      <Why
+        summary={`${reasons.length === 1 ? (reasons[0] ?? '') : pluralMeanings[word]}: ${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`}
+        word={word}
+      />
+      <Link className="link small urgent-seen" to="/o/$org/devices" params={{ org }} search={{ state: word }}>
+        Show them
+      </Link>
     </li>
   );
 }
@@ -48,10 +108,10 @@ function IsolatedDevice({ device, org }: { readonly device: Device; readonly org
   const { isolated } = device;
   return (
     <li className="urgent">
-      <Link className="plain-link clip urgent-name" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
+      <Tag tone="bad">Isolated</Tag>
+      <Link className="plain-link clip" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
         <strong>{deviceName(device)}</strong>
       </Link>
-      <Tag tone="bad">Isolated</Tag>
       <span className="small dimmed urgent-why">{isolated?.reason}</span>
       <span className="small dimmed urgent-seen">
         {isolated?.until === undefined ? (
@@ -67,71 +127,27 @@ function IsolatedDevice({ device, org }: { readonly device: Device; readonly org
 }
 
 export function Attention({ overview, org }: { readonly overview: Overview; readonly org: string }): ReactNode {
-  const pending = overview.devices - overview.in_force;
-  const shown = overview.urgent.slice(0, shownDevices);
   const { devices } = useSnapshot();
   const isolated = useMemo(() => devices.filter((device) => device.isolated !== undefined), [devices]);
-  const moreIsolated = isolated.length - shownDevices;
+  const words = mostUrgentFirst.filter((word) => word !== 'yes' && countOf(overview, word) > 0);
+  const moreIsolated = isolated.length - shownIsolated;
   return (
-    <section className="card" aria-label="Needs attention">
-      <div className="card-head card-head-dense">
-        <h2>Needs attention</h2>
-        {pending > shown.length ? (
-          <Link
-            className="link small"
-            to="/o/$org/devices"
-            params={{ org }}
-            search={{ state: 'pending', sort: 'state' }}
-          >
-            All {plural(pending, 'device')}
-          </Link>
-        ) : null}
-      </div>
-      {shown.length + isolated.length === 0 ? (
+    <Card title="Needs attention" dense>
+      {words.length + isolated.length === 0 ? (
         <Empty icon={<CheckIcon size={32} />} title="All is well">
           Every device has its policy in force. Devices that fail, go offline or fall behind appear here.
         </Empty>
       ) : (
         <ul className="urgents">
-          {isolated.slice(0, shownDevices).map((device) => (
+          {isolated.slice(0, shownIsolated).map((device) => (
             <IsolatedDevice key={`isolated ${device.id}`} device={device} org={org} />
           ))}
           {moreIsolated > 0 ? <li className="urgent small">and {moreIsolated} more isolated</li> : null}
-          {shown.map((device) => (
-            <UrgentDevice key={device.device_id} device={device} org={org} />
+          {words.map((word) => (
+            <UrgentState key={word} word={word} overview={overview} org={org} />
           ))}
         </ul>
       )}
-    </section>
-  );
-}
-
-/** A device that admits everything is easily forgotten: nothing about it fails. */
-export function OpenDevices({ org }: { readonly org: string }): ReactNode {
-  const { devices, groups } = useSnapshot();
-  const open = useMemo(() => openDevices({ devices, groups }), [devices, groups]);
-  return (
-    <section className="card stat" aria-label="Devices that admit everything">
-      <h2>Admit everything</h2>
-      {open.length === 0 ? (
-        <p className="stat-figure">
-          <strong>None</strong>
-        </p>
-      ) : (
-        <Link
-          className="stat-figure plain-link figure-warn"
-          to="/o/$org/devices"
-          params={{ org }}
-          search={{ admits: 'everything' }}
-        >
-          <WarnIcon size={20} /> <strong>{plural(open.length, 'device')}</strong>
-        </Link>
-      )}
-      <p className="small dimmed">
-        {open.length === 0
-          ? 'Every device has a group that closes it.'
-          : 'Any packet from anywhere gets in: they have the default group, or one that is as open.'}
-      </p>
-    </section>
+    </Card>
   );
 }

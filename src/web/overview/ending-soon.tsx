@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { ClockIcon, KeyIcon } from '../components/icons.tsx';
 import { Ago } from '../components/time.tsx';
+import { Card } from '../components/page.tsx';
 import { endingSoon } from '../model/expiry.ts';
 import { plural } from '../model/rule-text.ts';
 import { useDeviceNames } from '../state/fleet.ts';
@@ -29,10 +30,7 @@ export function EndingSoon({ org }: { readonly org: string }): ReactNode {
   const names = useDeviceNames();
   const ending = endingSoon({ keys: keys.data ?? [], tokens: tokens.data ?? [], groups, names, now: Date.now() });
   return (
-    <section className="card" aria-label="Ends soon">
-      <div className="card-head card-head-dense">
-        <h2>Ends soon</h2>
-      </div>
+    <Card title="Ends soon" dense>
       {ending.length === 0 ? (
         <p className="card-body small dimmed">
           No rule, no enrollment key and none of your tokens ends within two weeks.
@@ -67,6 +65,6 @@ export function EndingSoon({ org }: { readonly org: string }): ReactNode {
           ))}
         </ul>
       )}
-    </section>
+    </Card>
   );
 }

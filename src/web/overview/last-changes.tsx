@@ -7,6 +7,7 @@ import { sentenceOf } from '../../client/words/sentence.ts';
 import { Words } from '../activity/entry.tsx';
 import { useSentenceNames } from '../activity/names.ts';
 import { Ago } from '../components/time.tsx';
+import { Card } from '../components/page.tsx';
 import { isQuiet } from '../model/activity.ts';
 import { deviceName } from '../state/live.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
@@ -82,14 +83,16 @@ function Records({ org }: { readonly org: string }): ReactNode {
 export function LastChanges({ org }: { readonly org: string }): ReactNode {
   const { isOwner } = useRights();
   return (
-    <section className="card" aria-label="Last changes">
-      <div className="card-head card-head-dense">
-        <h2>Last changes</h2>
+    <Card
+      title="Last changes"
+      dense
+      about={
         <Link className="link small" to="/o/$org/activity" params={{ org }}>
           All activity
         </Link>
-      </div>
+      }
+    >
       {isOwner ? <Deeds org={org} /> : <Records org={org} />}
-    </section>
+    </Card>
   );
 }

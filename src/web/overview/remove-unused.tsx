@@ -1,5 +1,5 @@
 /** Owns the draft that removes unused rules from their groups: the rules by group, what that does, and the write as one change set. */
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { limits } from '../../api/limits.ts';
@@ -7,7 +7,7 @@ import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-se
 import type { UnusedRule } from '../../api/usage/rule-usage.ts';
 import { sameRule } from '../../client/words/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { FormDialog } from '../components/dialog.tsx';
 import { notify } from '../components/toast.tsx';
 import { Changes } from '../group/changes.tsx';
 import { contentOf } from '../model/draft.ts';
@@ -64,41 +64,43 @@ export function RemoveUnused({
     await queries.invalidateQueries({ queryKey: ['unused rules', org] });
     return written;
   };
-  const { start, busy, fault } = useWrite(async () => {
+  const writing = useWrite(async () => {
     const { change_id } = await write();
     notify(`${plural(removed, 'unused rule')} removed.`, () => client.changes.revert(org, change_id));
     close();
   });
   return (
     <>
-      <Modal opened onClose={close} title={`Remove ${plural(removed, 'unused rule')}`} size="xl">
-        <div className="stack">
-          {changed.map(({ group, before, content }) => (
-            <section key={group.id} className="stack tight" aria-label={group.group_name}>
-              <strong>{group.group_name}</strong>
-              <Changes of={difference(before, content)} />
-            </section>
-          ))}
-          {kept === 0 ? null : (
-            <p className="note note-plain">
-              {plural(kept, 'unused outbound rule')} {kept === 1 ? 'stays' : 'stay'}: without any outbound rule,
-              everything could go out.
-            </p>
-          )}
-          <p className="small dimmed">
-            A rule that is used once a quarter looks unused too. With Try it first, the rules come back by themselves.
+      <FormDialog
+        title={`Remove ${plural(removed, 'unused rule')}`}
+        size="xl"
+        close={close}
+        write={writing}
+        action="Remove them"
+        disabled={changed.length === 0}
+        others={
+          <Button variant="default" disabled={changed.length === 0} onClick={() => setTrying(true)}>
+            Try it first
+          </Button>
+        }
+      >
+        {changed.map(({ group, before, content }) => (
+          <section key={group.id} className="stack tight" aria-label={group.group_name}>
+            <strong>{group.group_name}</strong>
+            <Changes of={difference(before, content)} />
+          </section>
+        ))}
+        {kept === 0 ? null : (
+          <p className="note note-plain">
+            {plural(kept, 'unused outbound rule')} {kept === 1 ? 'stays' : 'stay'}: without any outbound rule,
+            everything could go out.
           </p>
-          {changed.length === 0 ? null : <ChangePreview change={change} />}
-          <DialogFoot fault={fault} cancel={close}>
-            <Button variant="default" disabled={changed.length === 0} onClick={() => setTrying(true)}>
-              Try it first
-            </Button>
-            <Button disabled={changed.length === 0} loading={busy} onClick={() => start()}>
-              Remove them
-            </Button>
-          </DialogFoot>
-        </div>
-      </Modal>
+        )}
+        <p className="small dimmed">
+          A rule that is used once a quarter looks unused too. With Try it first, the rules come back by themselves.
+        </p>
+        {changed.length === 0 ? null : <ChangePreview change={change} />}
+      </FormDialog>
       {isTrying ? (
         <TryDialog
           title="Try it without the unused rules"

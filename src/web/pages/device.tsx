@@ -26,7 +26,7 @@ import { Later } from '../components/later.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Card, Page } from '../components/page.tsx';
 import { deviceName } from '../state/live.ts';
 import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { useModel } from '../state/fleet.ts';
@@ -50,14 +50,11 @@ function About({ device }: { readonly device: Device }): ReactNode {
     ['Id', mono(device.id)],
   ];
   return (
-    <section className="card" aria-label="About this device">
-      <div className="card-head">
-        <h2>About</h2>
-      </div>
+    <Card title="About" label="About this device">
       <div className="card-body">
         <Facts facts={facts} />
       </div>
-    </section>
+    </Card>
   );
 }
 
@@ -170,26 +167,25 @@ export function DevicePage(): ReactNode {
       },
     });
   return (
-    <div className="page">
-      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
-      {back}
-      <div className="page-head">
-        <div>
-          <PageTitle>{name}</PageTitle>
-          <p className="dimmed mono">{device.tunnel_ip || 'no tunnel address yet'}</p>
-        </div>
-        <div className="row">
+    <Page
+      title={name}
+      about={<span className="mono">{device.tunnel_ip || 'no tunnel address yet'}</span>}
+      back={back}
+      actions={
+        <>
           <EvidenceButton device={device} />
           <RenameButton device={device} />
           <HandOverButton device={device} />
           <IsolateButton device={device} />
           {rights.editDevice(device) ? (
-            <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>
+            <Button variant="light" color="red.9" leftSection={<TrashIcon size={16} />} onClick={remove}>
               Delete
             </Button>
           ) : null}
-        </div>
-      </div>
+        </>
+      }
+    >
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <IsolationBanner device={device} />
       <OpenDevice device={device} />
       <div className="columns">
@@ -218,6 +214,6 @@ export function DevicePage(): ReactNode {
         <RecentlyRefused device={device.id} />
         <DeviceHistory device={device} />
       </Later>
-    </div>
+    </Page>
   );
 }

@@ -4,14 +4,15 @@
  */
 import { Button } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { useCallback, useDeferredValue, useMemo, useState, type ReactNode } from 'react';
+import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { DeviceIcon, PlusIcon } from '../components/icons.tsx';
 import { Empty } from '../components/placeholders.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Page, PageTitle } from '../components/page.tsx';
 import { AddDevice } from '../device/add-device.tsx';
 import { BulkBar } from '../device/bulk-bar.tsx';
-import { DeviceFilters, noFilter, type Filter } from '../device/device-filters.tsx';
+import { useFilter } from '../components/filter-bar.tsx';
+import { DeviceFilters } from '../device/device-filters.tsx';
 import { DeviceTable } from '../device/device-table.tsx';
 import { groupsOf } from '../../organization/of-records.ts';
 import { selectDevices, sortDevices, type DeviceColumn, type DeviceSearch } from '../model/device-search.ts';
@@ -59,23 +60,16 @@ export function DevicesPage(): ReactNode {
   // The first rows are drawn after the page around them, so that neither waits for the other.
   const isDrawn = useDeferredValue(true, false);
 
-  /** Other filters stay; one that is given nothing goes. */
-  const filter = useCallback(
-    (next: Filter): void =>
-      void navigate({
-        search: (before) => {
-          const all = Object.entries({ ...before, ...next }).filter(([, value]) => value !== undefined);
-          return Object.fromEntries(all);
-        },
-        replace: true,
-      }),
-    [navigate],
-  );
+  const filter = useFilter();
   const column = search.sort ?? 'name';
   const sort = (next: DeviceColumn): void =>
-    filter({
-      sort: next === 'name' ? undefined : next,
-      reverse: next === column && search.reverse !== true ? true : undefined,
+    void navigate({
+      search: ({ sort: _sort, reverse: _reverse, ...before }) => ({
+        ...before,
+        ...(next !== 'name' && { sort: next }),
+        ...(next === column && search.reverse !== true && { reverse: true }),
+      }),
+      replace: true,
     });
   const total = devices.length;
   const selected = useMemo(
@@ -87,7 +81,7 @@ export function DevicesPage(): ReactNode {
     return (
       <div className="page">
         <PageTitle>Devices</PageTitle>
-        <AddDevice opened={adding} close={() => setAdding(false)} org={org} />
+        {adding ? <AddDevice close={() => setAdding(false)} org={org} /> : null}
         <div className="card">
           <Empty
             icon={<DeviceIcon size={40} />}
@@ -101,24 +95,23 @@ export function DevicesPage(): ReactNode {
     );
   }
   return (
-    <div className="page">
-      <div className="page-head">
-        <div>
-          <PageTitle>Devices</PageTitle>
-          <p className="dimmed" role="status">
-            {shown.length === total
-              ? plural(total, 'device')
-              : `${grouped(shown.length)} of ${plural(total, 'device')}`}
-            {search.admits === undefined ? '' : ', those that admit everything'}
-          </p>
-        </div>
-        {mayWrite ? (
+    <Page
+      title="Devices"
+      about={
+        <span role="status">
+          {shown.length === total ? plural(total, 'device') : `${grouped(shown.length)} of ${plural(total, 'device')}`}
+          {search.admits === undefined ? '' : ', those that admit everything'}
+        </span>
+      }
+      actions={
+        mayWrite ? (
           <Button leftSection={<PlusIcon />} onClick={() => setAdding(true)}>
             Add devices
           </Button>
-        ) : null}
-      </div>
-      <AddDevice opened={adding} close={() => setAdding(false)} org={org} />
+        ) : undefined
+      }
+    >
+      {adding ? <AddDevice close={() => setAdding(false)} org={org} /> : null}
       <DeviceFilters search={search} filter={filter} />
       <DeviceTable
         devices={isDrawn ? shown : none}
@@ -136,7 +129,7 @@ export function DevicesPage(): ReactNode {
             <Empty
               title="No device matches"
               action={
-                <Button variant="default" onClick={() => filter(noFilter)}>
+                <Button variant="default" onClick={() => void navigate({ search: {}, replace: true })}>
                   Show every device
                 </Button>
               }
@@ -147,6 +140,6 @@ export function DevicesPage(): ReactNode {
         }
       />
       <BulkBar devices={selected} hidden={hidden} clear={() => setChosen(nobody)} />
-    </div>
+    </Page>
   );
 }

@@ -1,7 +1,7 @@
 /** Owns the page that shows and prints evidence: what was just made, or a file, also for people who are not signed in. It sends nothing. */
 import { Button, FileButton } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
-import { PageTitle } from '../components/page-title.tsx';
+import { PageTitle } from '../components/page.tsx';
 import { evidenceInWords } from '../model/evidence.ts';
 import { takeEvidence } from '../state/evidence.ts';
 

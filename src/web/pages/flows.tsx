@@ -1,17 +1,17 @@
 /** Owns the page of flows: what devices refused and admitted, with the rule that decides, filtered and in pages. */
-import { Button } from '@mantine/core';
+import { Button, SegmentedControl } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { useCallback, useMemo, type ReactNode } from 'react';
+import { useMemo, type ReactNode } from 'react';
 import { FlowIcon } from '../components/icons.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
-import { Segmented } from '../components/segmented.tsx';
 import { clockTime } from '../components/time.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Page } from '../components/page.tsx';
 import { useAllowThis } from '../flows/allow-this.tsx';
-import { FlowFilters, type FlowFilter } from '../flows/flow-filters.tsx';
+import { useFilter } from '../components/filter-bar.tsx';
+import { FlowFilters } from '../flows/flow-filters.tsx';
 import { FlowList } from '../flows/flow-list.tsx';
 import { flowRows } from '../flows/flow-rows.ts';
-import { farEndOf, flowQuery, isFiltered, noFilter, timeOf, type FlowSearch } from '../flows/flow-search.ts';
+import { farEndOf, flowQuery, isFiltered, timeOf, type FlowSearch } from '../flows/flow-search.ts';
 import { RecordButton, useOrganization } from '../flows/observe-setting.tsx';
 import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
@@ -114,39 +114,30 @@ export function FlowsPage(): ReactNode {
   const since = search.since === undefined ? Date.now() - dayMs : timeOf(search.since, Date.now());
   const coverage = useFlowCoverage(since, search.device);
   const observe = useOrganization()?.observe;
-  const filter = useCallback(
-    (next: FlowFilter): void =>
-      void navigate({
-        search: (before) =>
-          Object.fromEntries(Object.entries({ ...before, ...next }).filter(([, value]) => value !== undefined)),
-        replace: true,
-      }),
-    [navigate],
-  );
+  const filter = useFilter();
   const allow = useAllowThis();
-  const showAll = (): void => filter(noFilter);
+  const showAll = (): void =>
+    void navigate({ search: ({ verdict }) => ({ ...(verdict !== undefined && { verdict }) }), replace: true });
   const oldest = sums.at(-1)?.since;
   const isKnown = flowQuery(search, names, 0) !== undefined;
   return (
-    <div className="page" key={org}>
-      <div className="page-head">
-        <div>
-          <PageTitle>Flows</PageTitle>
-          <p className="dimmed">
-            {isOwner
-              ? 'What devices refused and admitted: the first packet of each connection.'
-              : 'What your devices refused and admitted. Only owners see the traffic of other devices.'}
-          </p>
-        </div>
-      </div>
+    <Page
+      key={org}
+      title="Flows"
+      about={
+        isOwner
+          ? 'What devices refused and admitted: the first packet of each connection.'
+          : 'What your devices refused and admitted. Only owners see the traffic of other devices.'
+      }
+    >
       {allow.dialog}
       <FlowFilters search={search} filter={filter} />
       <div>
-        <Segmented
+        <SegmentedControl
           aria-label="Verdict"
           value={search.verdict ?? 'refused'}
           onChange={(verdict: Verdict) => filter({ verdict: verdict === 'refused' ? undefined : verdict })}
-          data={verdicts}
+          data={[...verdicts]}
         />
       </div>
       <section className="card" aria-label="Flows">
@@ -185,6 +176,6 @@ export function FlowsPage(): ReactNode {
             : '.'}
         </p>
       )}
-    </div>
+    </Page>
   );
 }

@@ -22,7 +22,7 @@ import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Page } from '../components/page.tsx';
 import { onDemand } from '../state/load-ahead.ts';
 import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 import { writeOrAsk, type Agreed } from '../state/refusal.ts';
@@ -111,28 +111,27 @@ export function GroupPage(): ReactNode {
       },
     });
   return (
-    <div className="page">
-      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
-      {back}
-      <div className="page-head">
-        <div>
-          <PageTitle>{group.group_name}</PageTitle>
-          <p className="row small dimmed">
-            <Tag tone="accent">
-              {isDefault ? 'default group' : group.user_id === undefined ? "the organization's" : nameOf(group.user_id)}
-            </Tag>
-            {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}
-            {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}
-            {isEnforced(group) ? null : <Tag tone="warn">watch only</Tag>}
-            {(isEditing ? [] : (group.applies_to ?? [])).map((selector) => (
-              <Tag key={selectorChip(selector)}>applies to {selectorChip(selector)}</Tag>
-            ))}
-            <span>
-              changed <Ago at={group.updated_at} />, revision {group.revision}
-            </span>
-          </p>
-        </div>
-        <div className="row">
+    <Page
+      title={group.group_name}
+      back={back}
+      about={
+        <p className="row small">
+          <Tag tone="accent">
+            {isDefault ? 'default group' : group.user_id === undefined ? "the organization's" : nameOf(group.user_id)}
+          </Tag>
+          {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}
+          {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}
+          {isEnforced(group) ? null : <Tag tone="warn">watch only</Tag>}
+          {(isEditing ? [] : (group.applies_to ?? [])).map((selector) => (
+            <Tag key={selectorChip(selector)}>applies to {selectorChip(selector)}</Tag>
+          ))}
+          <span>
+            changed <Ago at={group.updated_at} />, revision {group.revision}
+          </span>
+        </p>
+      }
+      actions={
+        <>
           {mayEdit ? (
             <Button
               variant={isEditing ? 'default' : 'filled'}
@@ -153,12 +152,14 @@ export function GroupPage(): ReactNode {
             </Button>
           ) : null}
           {mayEdit ? (
-            <Button variant="default" leftSection={<TrashIcon size={16} />} onClick={remove}>
+            <Button variant="light" color="red.9" leftSection={<TrashIcon size={16} />} onClick={remove}>
               {isDefault ? 'Reset' : 'Delete'}
             </Button>
           ) : null}
-        </div>
-      </div>
+        </>
+      }
+    >
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <div className="columns">
         {isEditing ? (
           <Suspense fallback={<Loading what="Loading the editor…" />}>
@@ -176,6 +177,6 @@ export function GroupPage(): ReactNode {
         <RecentlyRefused group={group.id} />
         <Timeline group={group} />
       </Later>
-    </div>
+    </Page>
   );
 }

@@ -11,13 +11,48 @@ import { countUses, type GroupUse } from '../model/device-policy.ts';
 import { stateOf } from '../model/device-state.ts';
 import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
-import { summaryText } from '../model/rule-summary.ts';
+import { meaningInShort, summarize, summaryText } from '../model/rule-summary.ts';
+import type { Direction, StoredRule } from '../../policy/rule.ts';
+import { Expiry } from '../components/expiry.tsx';
+import { useDeviceNames } from '../state/fleet.ts';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
-import { PageTitle } from '../components/page-title.tsx';
-import { RulesInShort } from '../group/rules-in-short.tsx';
+import { Page } from '../components/page.tsx';
 import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
+
+/** Rules in one line. */
+/** Rules that a line shows. */
+const shownRules = 3;
+
+function RulesInShort({
+  direction,
+  rules,
+  isGuardrail = false,
+}: {
+  readonly direction: Direction;
+  readonly rules: readonly StoredRule[];
+  /** It never opens or closes the rest of a direction: without rules it says nothing about it. */
+  readonly isGuardrail?: boolean;
+}): ReactNode {
+  const names = useDeviceNames();
+  if (rules.length === 0 && isGuardrail) return null;
+  if (rules.length === 0) return <span className="dimmed">{meaningInShort[direction]}</span>;
+  const all = summarize(rules, names);
+  const [arrow, word] = direction === 'inbound' ? ['←', 'from'] : ['→', 'to'];
+  return (
+    <>
+      {all.slice(0, shownRules).map(({ what, farEnd, expiresAt }) => (
+        <span key={`${what} ${farEnd} ${expiresAt ?? ''}`} className="brief">
+          {what} <span aria-hidden="true">{arrow}</span>
+          <span className="visually-hidden">{word}</span> {farEnd}{' '}
+          {expiresAt === undefined ? null : <Expiry at={expiresAt} />}
+        </span>
+      ))}
+      {all.length > shownRules ? <span className="dimmed">+{all.length - shownRules}</span> : null}
+    </>
+  );
+}
 
 function Row({
   group,
@@ -58,7 +93,7 @@ function Row({
       <span className="group-row-end">
         <span className="small dimmed clip">
           {owner}
-          <span className="group-row-time">
+          <span>
             {owner === undefined ? '' : ' · '}
             <Ago at={group.updated_at} />
           </span>
@@ -149,26 +184,24 @@ export function GroupsPage(): ReactNode {
   const shared = { org, uses, isTold: statuses.size > 0 };
   const rest = groups.filter(({ is_default }) => is_default !== true);
   return (
-    <div className="page">
-      <div className="page-head">
-        <div>
-          <PageTitle>Groups</PageTitle>
-          <p className="dimmed">
-            {groups.length === all.length
-              ? plural(all.length, 'group')
-              : `${grouped(groups.length)} of ${plural(all.length, 'group')}`}
-            . A group says what may come in and go out.
-          </p>
-        </div>
-        {mayWrite ? (
+    <Page
+      title="Groups"
+      about={`${
+        groups.length === all.length
+          ? plural(all.length, 'group')
+          : `${grouped(groups.length)} of ${plural(all.length, 'group')}`
+      }. A group says what may come in and go out.`}
+      actions={
+        mayWrite ? (
           <Button
             leftSection={<PlusIcon />}
             onClick={() => void navigate({ to: '/o/$org/groups/new', params: { org } })}
           >
             New group
           </Button>
-        ) : null}
-      </div>
+        ) : undefined
+      }
+    >
       {all.length > 1 ? (
         <TextInput
           aria-label="Search groups"
@@ -240,6 +273,6 @@ export function GroupsPage(): ReactNode {
           </Empty>
         </div>
       ) : null}
-    </div>
+    </Page>
   );
 }

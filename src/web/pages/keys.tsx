@@ -14,7 +14,7 @@ import { Empty, ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Page } from '../components/page.tsx';
 import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
@@ -142,18 +142,13 @@ export function KeysPage(): ReactNode {
     </Button>
   ) : null;
   return (
-    <div className="page">
+    <Page
+      title="Enrollment keys"
+      about="An agent uses a key to add its own device. A key limits how many devices join and for how long."
+      actions={data?.length === 0 ? undefined : offer}
+    >
       <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
-      <AddDevice opened={adding} close={() => setAdding(false)} org={org} />
-      <div className="page-head">
-        <div>
-          <PageTitle>Enrollment keys</PageTitle>
-          <p className="dimmed">
-            An agent uses a key to add its own device. A key limits how many devices join and for how long.
-          </p>
-        </div>
-        {data?.length === 0 ? null : offer}
-      </div>
+      {adding ? <AddDevice close={() => setAdding(false)} org={org} /> : null}
       <section className="card" aria-label="Enrollment keys">
         <ListState query={query} loading="Loading the keys…" />
         {data?.length === 0 ? (
@@ -169,6 +164,6 @@ export function KeysPage(): ReactNode {
           </ul>
         )}
       </section>
-    </div>
+    </Page>
   );
 }

@@ -39,12 +39,6 @@ function useFullest(organizations: readonly Organization[] = []): string | undef
   return data ?? (localStorage.getItem(lastOrganization) === null ? undefined : compared[0]?.id);
 }
 
-const steps = [
-  ['Name your organization', 'It holds devices, groups and the people who manage them.'],
-  ['Add a device', 'A key and one line on the device: it joins, and is under the default group.'],
-  ['Write a group', 'Say who may connect, such as PostgreSQL from app, and attach it.'],
-] as const;
-
 export function Landing(): ReactNode {
   const { data, error, refetch } = useOrganizations();
   const { end, me } = useSession();
@@ -95,18 +89,10 @@ export function Landing(): ReactNode {
           </>
         }
       >
-        You are in no organization yet. Begin in three steps, or ask the owner of one to add you as{' '}
-        <strong>{me.username}</strong>.
+        You are in no organization yet. Make one, which holds devices, groups and the people who manage them, or ask the
+        owner of one to add you as <strong>{me.username}</strong>.
       </Empty>
-      <ol className="start-steps" aria-label="Three steps">
-        {steps.map(([title, text]) => (
-          <li key={title} className="card card-body">
-            <strong>{title}</strong>
-            <p className="small dimmed">{text}</p>
-          </li>
-        ))}
-      </ol>
-      <NewOrganization opened={making} close={() => setMaking(false)} />
+      {making ? <NewOrganization close={() => setMaking(false)} /> : null}
     </main>
   );
 }

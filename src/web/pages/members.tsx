@@ -1,9 +1,9 @@
 /** Owns the organization's own page: its name, its members, and its deletion. */
-import { Button, Checkbox, TextInput } from '@mantine/core';
+import { Button, Checkbox, NativeSelect, TextInput } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
-import type { Invitation, Member, Organization } from '../../api/organization.ts';
+import type { Invitation, Member, MemberRole, Organization } from '../../api/organization.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { isAddress } from '../../client/sign-in.ts';
 import { couldMean } from '../../client/words/naming.ts';
@@ -17,7 +17,7 @@ import { TrafficSettings } from '../flows/observe-setting.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Card, Page } from '../components/page.tsx';
 import { writeOrAsk } from '../state/refusal.ts';
 import { useMembers, useOrganizations, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
@@ -74,6 +74,7 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
   const queries = useQueryClient();
   const members = useMembers().data ?? [];
   const [username, setUsername] = useState('');
+  const [role, setRole] = useState<MemberRole>('member');
   /** Undefined until the server has asked for one of several. */
   const [issuer, setIssuer] = useState<string>();
   /** Whether the last refusal was about the provider. */
@@ -88,7 +89,7 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
     }
     if (await isAddress(client, name)) {
       const { email } = await client.invitations
-        .create(org, { email: name, ...(provider !== '' && { issuer: provider }) })
+        .create(org, { email: name, role, ...(provider !== '' && { issuer: provider }) })
         .catch((refusal: unknown) => {
           if (isAboutProvider(refusal)) {
             setIssuer(provider);
@@ -97,13 +98,15 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
           throw refusal;
         });
       await queries.invalidateQueries({ queryKey: invitationsKey(org) });
-      notify(`${email} is invited, and becomes a member at the next sign-in.`);
+      notify(`${email} is invited, and becomes ${role === 'owner' ? 'an owner' : 'a member'} at the next sign-in.`);
     } else {
       const added = await client.members.add(org, isUuid(name) ? { user_id: name } : { username: name });
+      if (role === 'owner') await client.members.update(org, added.user_id, { role });
       await queries.invalidateQueries({ queryKey: ['members', org] });
-      notify(`${added.username} is a member now.`);
+      notify(`${added.username} is ${role === 'owner' ? 'an owner' : 'a member'} now.`);
     }
     setUsername('');
+    setRole('member');
     setIssuer(undefined);
   });
   return (
@@ -128,6 +131,15 @@ function AddMember({ org }: { readonly org: string }): ReactNode {
           error={wrongProvider ? fault : undefined}
         />
       )}
+      <NativeSelect
+        aria-label="Role of the new member"
+        data={[
+          { value: 'member', label: 'as a member' },
+          { value: 'owner', label: 'as an owner' },
+        ]}
+        value={role}
+        onChange={(event) => setRole(event.currentTarget.value === 'owner' ? 'owner' : 'member')}
+      />
       <Button type="submit" variant="default" loading={busy} disabled={username.trim() === ''}>
         Add member
       </Button>
@@ -234,6 +246,7 @@ export function MembersPage(): ReactNode {
   const removeAll = (): void =>
     setConfirmation({
       title: `Delete ${organization?.name ?? 'the organization'}?`,
+      ...(organization !== undefined && { typed: organization.name }),
       body: (
         <p>
           With it go {plural(devices.length, 'device')}, {plural(groups.length, 'group')} and every membership. Agents
@@ -249,20 +262,16 @@ export function MembersPage(): ReactNode {
     });
 
   return (
-    <div className="page">
+    <Page
+      title={organization?.name ?? 'Organization'}
+      about={organization?.description || 'Who is in it, and what belongs to it.'}
+    >
       <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
-      <div className="page-head">
-        <div>
-          <PageTitle>{organization?.name ?? 'Organization'}</PageTitle>
-          <p className="dimmed">{organization?.description || 'Who is in it, and what belongs to it.'}</p>
-        </div>
-      </div>
       <div className="columns">
-        <section className="card" aria-label="Members">
-          <div className="card-head">
-            <h2>Members</h2>
-            <span className="small dimmed">{data === undefined ? '' : plural(data.length, 'member')}</span>
-          </div>
+        <Card
+          title="Members"
+          about={<span className="small dimmed">{data === undefined ? '' : plural(data.length, 'member')}</span>}
+        >
           <ListState query={query} loading="Loading the members…" />
           {isPending && mayWrite ? (
             <div className="row card-body">
@@ -315,11 +324,8 @@ export function MembersPage(): ReactNode {
           )}
           {governs ? <Invitations org={org} /> : null}
           {governs ? <AddMember org={org} /> : null}
-        </section>
-        <section className="card" aria-label="Settings">
-          <div className="card-head">
-            <h2>About</h2>
-          </div>
+        </Card>
+        <Card title="About" label="Settings">
           <div className="card-body stack">
             <Facts
               facts={[
@@ -336,7 +342,7 @@ export function MembersPage(): ReactNode {
             {governs && organization !== undefined ? (
               <>
                 <Rename key={organization.name} organization={organization} />
-                <Button variant="default" onClick={removeAll}>
+                <Button variant="light" color="red.9" onClick={removeAll}>
                   Delete the organization
                 </Button>
               </>
@@ -344,9 +350,9 @@ export function MembersPage(): ReactNode {
               <p className="small dimmed">Owners add and remove members and change the default group.</p>
             )}
           </div>
-        </section>
+        </Card>
       </div>
       <TrafficSettings />
-    </div>
+    </Page>
   );
 }

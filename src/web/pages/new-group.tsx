@@ -1,10 +1,9 @@
 /** Owns the creation of a group: its owner, its rules, and the group that it is copied from. */
-import { Button, Checkbox } from '@mantine/core';
+import { Button, Checkbox, SegmentedControl } from '@mantine/core';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState, type ReactNode } from 'react';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { BackIcon } from '../components/icons.tsx';
-import { Segmented } from '../components/segmented.tsx';
 import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { DraftFields } from '../group/group-editor.tsx';
@@ -12,7 +11,7 @@ import { askTakenName } from '../group/taken-name.ts';
 import { Preview } from '../group/preview.tsx';
 import { LeaveGuard } from '../components/leave-guard.tsx';
 import { notify } from '../components/toast.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Page } from '../components/page.tsx';
 import { useSnapshot, useRights } from '../state/organization.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { writeOrAsk } from '../state/refusal.ts';
@@ -87,19 +86,17 @@ export function NewGroupPage(): ReactNode {
     setConfirmation({ ...question, action: 'Create a second group', act: () => create() });
   });
   return (
-    <div className="page">
-      <LeaveGuard guarded={() => touched.current} />
-      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
-      <Link className="link row small" to="/o/$org/groups" params={{ org }}>
-        <BackIcon size={16} /> Groups
-      </Link>
-      <div className="page-head">
-        <div>
-          <PageTitle>New group</PageTitle>
-          <p className="dimmed">It changes nothing until a device uses it.</p>
-        </div>
-        {governs ? (
-          <Segmented
+    <Page
+      title="New group"
+      about="It changes nothing until a device uses it."
+      back={
+        <Link className="link row small" to="/o/$org/groups" params={{ org }}>
+          <BackIcon size={16} /> Groups
+        </Link>
+      }
+      actions={
+        governs ? (
+          <SegmentedControl
             aria-label="Whose group"
             value={owner}
             onChange={setOwner}
@@ -108,10 +105,13 @@ export function NewGroupPage(): ReactNode {
               { value: 'me', label: 'Mine' },
             ]}
           />
-        ) : null}
-      </div>
+        ) : null
+      }
+    >
+      <LeaveGuard guarded={() => touched.current} />
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       {isOrganizations ? (
-        <Segmented
+        <SegmentedControl
           aria-label="Kind of group"
           value={kind}
           onChange={(value) => setKind(value)}
@@ -144,9 +144,8 @@ export function NewGroupPage(): ReactNode {
           {fault}
         </p>
       )}
-      {content === undefined ? null : (
+      {content === undefined || !isLooking ? null : (
         <Preview
-          opened={isLooking}
           close={() => setLooking(false)}
           before={emptyContent}
           after={content}
@@ -178,6 +177,6 @@ export function NewGroupPage(): ReactNode {
           Create the group
         </Button>
       </div>
-    </div>
+    </Page>
   );
 }

@@ -1,26 +1,23 @@
 /**
- * Owns the first page of an organization: whether the fleet is in force, what needs attention, what was refused, and
- * what happened.
+ * Owns the first page of an organization: its first steps, whether the fleet is in force, what needs attention, what was
+ * refused, and what happened.
  */
-import { Link, useParams } from '@tanstack/react-router';
+import { useParams } from '@tanstack/react-router';
 import { memo, useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
-import { DeviceIcon } from '../components/icons.tsx';
 import { Later } from '../components/later.tsx';
 import { Loading } from '../components/loading.tsx';
-import { Empty, Failed } from '../components/placeholders.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Failed } from '../components/placeholders.tsx';
+import { PageTitle } from '../components/page.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
-import { grouped } from '../../client/words/number.ts';
 import { windowOf } from '../model/plot.ts';
-import { plural } from '../model/rule-text.ts';
-import { Attention, OpenDevices } from '../overview/attention.tsx';
+import { Attention } from '../overview/attention.tsx';
 import { EndingSoon } from '../overview/ending-soon.tsx';
+import { FirstSteps, useFirstSteps } from '../overview/first-steps.tsx';
 import { FleetState } from '../overview/fleet-state.tsx';
 import { LastChanges } from '../overview/last-changes.tsx';
-import { PolicyTestsCard } from '../overview/policy-tests.tsx';
 import { UnusedRules } from '../overview/unused-rules.tsx';
-import { Packets } from '../overview/traffic.tsx';
+import { OpenDevices, Packets, PolicyTestsCard } from '../overview/stats.tsx';
 import { useSnapshot } from '../state/organization.ts';
 import { useOverview } from '../state/overview.ts';
 
@@ -40,11 +37,8 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Overvi
   const window = useMemo(() => windowOf(hours, step, now), [hours, step, now]);
   return (
     <>
-      <p className="dimmed overview-line">
-        {plural(overview.devices, 'device')}, {grouped(overview.online)} connected
-      </p>
+      <FleetState overview={overview} window={window} hours={hours} setHours={setHours} />
       <Attention overview={overview} org={org} />
-      <FleetState overview={overview} window={window} org={org} hours={hours} setHours={setHours} />
       <div className="stats">
         <PolicyTestsCard overview={overview} org={org} />
         <OpenDevices org={org} />
@@ -75,27 +69,12 @@ function Fleet({ org }: { readonly org: string }): ReactNode {
 export function OverviewPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/overview' });
   const { devices } = useSnapshot();
+  const done = useFirstSteps();
   return (
     <div className="page">
       <PageTitle>Overview</PageTitle>
-      {devices.length === 0 ? (
-        <div className="card">
-          <Empty
-            icon={<DeviceIcon size={40} />}
-            title="No devices yet"
-            action={
-              <Link className="link" to="/o/$org/devices" params={{ org }}>
-                Add the first devices
-              </Link>
-            }
-          >
-            Once agents run on your machines, this page shows whether your policy is in force on them, and what needs
-            you.
-          </Empty>
-        </div>
-      ) : (
-        <Fleet org={org} />
-      )}
+      {done === undefined || done === 4 ? null : <FirstSteps org={org} done={done} />}
+      {devices.length === 0 ? null : <Fleet org={org} />}
     </div>
   );
 }

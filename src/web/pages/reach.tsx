@@ -2,38 +2,35 @@
  * Owns the reachability page: which devices may connect on which port, by the same decision that the agents' rules are
  * tested against.
  */
-import { TextInput } from '@mantine/core';
+import { SegmentedControl, TextInput } from '@mantine/core';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { ReachIcon, SearchIcon } from '../components/icons.tsx';
 import { RingfenceError } from '../../client/error.ts';
 import { Loading } from '../components/loading.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
-import { Segmented } from '../components/segmented.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Card, Page, PageTitle } from '../components/page.tsx';
 import { reach, type Probe } from '../model/reachability.ts';
 import { DeviceChoice, probeWords, readProbe, ServiceChoice } from '../reachability/asked.tsx';
-import { ClusterBoard, DeviceBoard, shownDevices, type Pair } from '../reachability/boards.tsx';
+import { DeviceBoard, LabelBoard, type Pair } from '../reachability/boards.tsx';
 import { useEndpoints } from '../reachability/endpoints.ts';
 import { Explanation } from '../reachability/explanation.tsx';
 import { PastChoice, readPastMoment, usePastOrganization } from '../reachability/past.tsx';
 import { deviceName } from '../state/live.ts';
 import { PastContext, usePast, useSnapshot } from '../state/organization.ts';
 
-type View = 'matrix' | 'graph' | 'label' | 'group';
-const isView = (value: string): value is View => ['matrix', 'graph', 'label', 'group'].includes(value);
+type View = 'matrix' | 'label';
+/** From so many devices on, labels say more than a matrix of devices. */
+const labelsFrom = 20;
 
 function Why({ pair, probe, org }: { readonly pair: Pair | undefined; readonly probe: Probe; readonly org: string }) {
   if (pair === undefined) {
     return (
-      <section className="card" aria-label="Why">
-        <div className="card-head">
-          <h2>Why?</h2>
-        </div>
+      <Card title="Why?" label="Why">
         <p className="card-body dimmed">
-          Choose two devices above, a cell or an arrow, to read which rule of which group decides.
+          Choose two devices above, or a cell, to read which rule of which group decides.
         </p>
-      </section>
+      </Card>
     );
   }
   const answer = reach(pair.from, pair.to, probe);
@@ -98,12 +95,11 @@ function Reachability(): ReactNode {
   const { org } = useParams({ from: '/o/$org/reach' });
   const asked = useSearch({ from: '/o/$org/reach' });
   const navigate = useNavigate({ from: '/o/$org/reach' });
-  const { devices, groups } = useSnapshot();
+  const { devices } = useSnapshot();
   const [text, setText] = useState('');
-  const isLarge = devices.length > shownDevices;
   const [chosen, setView] = useState<View>();
   const hasLabels = useMemo(() => devices.some(({ labels = [] }) => labels.length > 0), [devices]);
-  const view = chosen ?? (isLarge ? (hasLabels ? 'label' : 'group') : 'matrix');
+  const view: View = hasLabels ? (chosen ?? (devices.length >= labelsFrom ? 'label' : 'matrix')) : 'matrix';
   const wanted = useDeferredValue(text).trim().toLowerCase();
   const endpoints = useEndpoints(devices);
   const { kind, port } = readProbe(asked.port);
@@ -129,27 +125,21 @@ function Reachability(): ReactNode {
   const pick = (one: Pair): void => change({ from: one.from.device.id, to: one.to.device.id });
   const shared = { probe, pick, picked: pair };
   return (
-    <div className="page">
-      <div className="page-head">
-        <div>
-          <PageTitle>Reachability</PageTitle>
-          <p className="dimmed">
-            Who may open a connection to whom, between tunnel addresses. Both ends must agree: outbound there, inbound
-            here.
-          </p>
-        </div>
-        <Segmented
+    <Page
+      title="Reachability"
+      about="Who may open a connection to whom, between tunnel addresses. Both ends must agree: outbound there, inbound here."
+      actions={
+        <SegmentedControl
           aria-label="View"
           value={view}
-          onChange={(value) => setView(isView(value) ? value : undefined)}
+          onChange={setView}
           data={[
             { value: 'label', label: 'By label', disabled: !hasLabels },
-            { value: 'group', label: 'By group' },
-            { value: 'matrix', label: 'Matrix' },
-            { value: 'graph', label: 'Graph', disabled: found.length > 16 },
+            { value: 'matrix', label: 'By device' },
           ]}
         />
-      </div>
+      }
+    >
       {past === undefined ? null : (
         <p className="note note-plain" role="status">
           This is the policy as it was at {new Date(past.at).toLocaleString()}. Whether the devices enforced it then is
@@ -180,15 +170,15 @@ function Reachability(): ReactNode {
       ) : (
         <div className="columns">
           <section className="card" aria-label="Who may reach whom">
-            {view === 'label' || view === 'group' ? (
-              <ClusterBoard key={`${view} ${groups.length}`} endpoints={found} by={view} {...shared} />
+            {view === 'label' ? (
+              <LabelBoard endpoints={found} {...shared} />
             ) : (
-              <DeviceBoard rows={found} columns={found} view={view} {...shared} />
+              <DeviceBoard rows={found} columns={found} {...shared} />
             )}
           </section>
           <Why pair={pair} probe={probe} org={org} />
         </div>
       )}
-    </div>
+    </Page>
   );
 }

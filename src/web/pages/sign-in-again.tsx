@@ -1,7 +1,8 @@
 /** Owns the sign-in dialog over pages whose credential has expired. */
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useEffect, type ReactNode } from 'react';
 import type { SignInMethods } from '../../api/sign-in.ts';
+import { Dialog } from '../components/dialog.tsx';
 import { signedInPath, signInNews } from '../state/session.ts';
 import { ProviderButton, TokenForm, type SignInWithToken } from './sign-in.tsx';
 
@@ -27,7 +28,7 @@ export function SignInAgain({
     return () => news.close();
   }, [again]);
   return (
-    <Modal opened onClose={leave} title="Sign in again" withCloseButton={false} closeOnClickOutside={false}>
+    <Dialog close={leave} title="Sign in again" withCloseButton={false} closeOnClickOutside={false}>
       <div className="stack">
         <p>
           Your sign-in is no longer valid. Sign in as <strong>{username}</strong> to go on where you were: what you have
@@ -39,6 +40,6 @@ export function SignInAgain({
           Sign out and leave this page
         </Button>
       </div>
-    </Modal>
+    </Dialog>
   );
 }

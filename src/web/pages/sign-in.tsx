@@ -4,7 +4,7 @@ import { useEffect, useState, type ReactNode } from 'react';
 import type { SignInMethods } from '../../api/sign-in.ts';
 import { Logo } from '../components/icons.tsx';
 import { sentence } from '../components/sentence.ts';
-import { PageTitle } from '../components/page-title.tsx';
+import { PageTitle } from '../components/page.tsx';
 import { SchemeToggle } from '../shell/color-scheme.tsx';
 import { signInLink, signInNews } from '../state/session.ts';
 

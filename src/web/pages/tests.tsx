@@ -8,7 +8,7 @@ import { EditIcon, PlusIcon, TestIcon, TrashIcon } from '../components/icons.tsx
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Page } from '../components/page.tsx';
 import { fixDraft } from '../model/allow-draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { emptyTest, testDraft, type TestDraft } from '../policy-test/test-draft.ts';
@@ -117,15 +117,11 @@ export function TestsPage(): ReactNode {
   }, 'The test stays');
   const taken = new Set(results?.map(({ name }) => name).filter((name) => name !== form?.replaces));
   return (
-    <div className="page">
-      <div className="page-head">
-        <div>
-          <PageTitle>Policy tests</PageTitle>
-          <p className="dimmed">
-            What must be allowed or refused. A change that breaks a test is not saved, unless an owner insists.
-          </p>
-        </div>
-        <div className="row">
+    <Page
+      title="Policy tests"
+      about="What must be allowed or refused. A change that breaks a test is not saved, unless an owner insists."
+      actions={
+        <>
           <Button variant="default" loading={query.isFetching} onClick={() => void query.refetch()}>
             Run again
           </Button>
@@ -134,8 +130,9 @@ export function TestsPage(): ReactNode {
               New test
             </Button>
           ) : null}
-        </div>
-      </div>
+        </>
+      }
+    >
       {form === undefined ? null : (
         <TestDialog initial={form.draft} replaces={form.replaces} taken={taken} close={() => setForm(undefined)} />
       )}
@@ -170,6 +167,6 @@ export function TestsPage(): ReactNode {
           {plural(results.length, 'test')}. A vacuous test matches no pair of devices: it is no proof of anything.
         </p>
       )}
-    </div>
+    </Page>
   );
 }

@@ -1,20 +1,19 @@
 /** Owns the user's own tokens: the purpose, scope and last use of each; creation, rotation and revocation. */
-import { Button, Modal, Select, TextInput } from '@mantine/core';
+import { Button, SegmentedControl, Select, TextInput } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../components/icons.tsx';
-import { Segmented } from '../components/segmented.tsx';
 import { endOf, lengthChoices } from '../model/expiry.ts';
 import { plural } from '../model/rule-text.ts';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { Dialog, DialogFoot, FormDialog } from '../components/dialog.tsx';
 import { Confirm, type Confirmation } from '../components/confirm.tsx';
 import { TakeAway } from '../components/secret.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { Tag } from '../components/tag.tsx';
 import { Ago } from '../components/time.tsx';
 import { failed, notify } from '../components/toast.tsx';
-import { PageTitle } from '../components/page-title.tsx';
+import { Card, Page } from '../components/page.tsx';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
@@ -28,21 +27,13 @@ const lasting = [
 /** The most devices that are listed. */
 const shownDevices = 50;
 
-function Make({
-  opened,
-  close,
-  made,
-}: {
-  readonly opened: boolean;
-  readonly close: () => void;
-  readonly made: (token: IssuedToken) => void;
-}): ReactNode {
+function Make({ close, made }: { readonly close: () => void; readonly made: (token: IssuedToken) => void }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
   const [name, setName] = useState('');
   const [scope, setScope] = useState<Token['scope']>('full');
   const [lasts, setLasts] = useState('quarter');
-  const { submit, busy, fault } = useWrite(async () => {
+  const write = useWrite(async () => {
     const expires_at = endOf(lasts, Date.now());
     const token = await client.tokens.create({
       name: name.trim(),
@@ -50,82 +41,71 @@ function Make({
       ...(expires_at === undefined ? {} : { expires_at }),
     });
     await queries.invalidateQueries({ queryKey: tokensKey });
-    setName('');
     made(token);
   });
   return (
-    <Modal opened={opened} onClose={close} title="New token">
-      <form className="stack" onSubmit={submit}>
-        <TextInput
-          label="What is it for?"
-          placeholder="Laptop, deploy script, dashboard …"
-          value={name}
-          onChange={(event) => setName(event.currentTarget.value)}
-          error={fault}
-          maxLength={255}
-          data-autofocus
+    <FormDialog title="New token" close={close} write={write} action="Make the token">
+      <TextInput
+        label="What is it for?"
+        placeholder="Laptop, deploy script, dashboard …"
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        maxLength={255}
+        data-autofocus
+      />
+      <div className="stack tight">
+        <SegmentedControl
+          aria-label="What may it do?"
+          fullWidth
+          value={scope}
+          onChange={(value) => setScope(value === 'read-only' ? 'read-only' : 'full')}
+          data={[
+            { value: 'full', label: 'Everything you may' },
+            { value: 'read-only', label: 'Only read' },
+          ]}
         />
-        <div className="stack tight">
-          <Segmented
-            aria-label="What may it do?"
-            look="wide"
-            value={scope}
-            onChange={(value) => setScope(value === 'read-only' ? 'read-only' : 'full')}
-            data={[
-              { value: 'full', label: 'Everything you may' },
-              { value: 'read-only', label: 'Only read' },
-            ]}
-          />
-          <p className="small dimmed">
-            {scope === 'full'
-              ? 'Anyone who has it can do everything that you can.'
-              : 'It sees what you see, and the server refuses every change.'}
-          </p>
-        </div>
-        <Select
-          label="How long does it last?"
-          data={lasting}
-          value={lasts}
-          onChange={(value) => setLasts(value ?? 'quarter')}
-          allowDeselect={false}
-        />
-        <DialogFoot cancel={close}>
-          <Button type="submit" loading={busy}>
-            Make the token
-          </Button>
-        </DialogFoot>
-      </form>
-    </Modal>
+        <p className="small dimmed">
+          {scope === 'full'
+            ? 'Anyone who has it can do everything that you can.'
+            : 'It sees what you see, and the server refuses every change.'}
+        </p>
+      </div>
+      <Select
+        label="How long does it last?"
+        data={lasting}
+        value={lasts}
+        onChange={(value) => setLasts(value ?? 'quarter')}
+        allowDeselect={false}
+      />
+    </FormDialog>
   );
 }
 
-function Shown({ token, close }: { readonly token: IssuedToken | undefined; readonly close: () => void }): ReactNode {
+function Shown({ token, close }: { readonly token: IssuedToken; readonly close: () => void }): ReactNode {
   return (
-    <Modal
-      opened={token !== undefined}
-      onClose={close}
-      title={token?.name || 'Your token'}
+    <Dialog
+      title={token.name || 'Your token'}
       size="lg"
+      close={close}
       closeOnClickOutside={false}
+      closeOnEscape={false}
     >
-      {token === undefined ? null : (
-        <div className="stack">
-          <TakeAway text={token.token} label="The token" />
-          <p className="note note-warn">It is shown only now: the server keeps no copy. Store it like a password.</p>
-          {token.kind === 'device' ? (
-            <p className="small dimmed">Put it into the agent’s token file on the device: it reads the file again.</p>
-          ) : (
-            <p className="small dimmed">
-              For the command line: <code>ringfence login {location.origin}</code> and paste it, or set{' '}
-              <code>RINGFENCE_TOKEN</code>.
-            </p>
-          )}
-          <div className="row end">
-            <Button onClick={close}>Done</Button>
-          </div>
-        </div>
-      )}
-    </Modal>
+      <div className="stack">
+        <TakeAway text={token.token} label="The token" />
+        <p className="note note-warn">It is shown only now: the server keeps no copy. Store it like a password.</p>
+        {token.kind === 'device' ? (
+          <p className="small dimmed">Put it into the agent’s token file on the device: it reads the file again.</p>
+        ) : (
+          <p className="small dimmed">
+            For the command line: <code>ringfence login {location.origin}</code> and paste it, or set{' '}
+            <code>RINGFENCE_TOKEN</code>.
+          </p>
+        )}
+        <DialogFoot>
+          <Button onClick={close}>Done</Button>
+        </DialogFoot>
+      </div>
+    </Dialog>
   );
 }
 
@@ -260,30 +240,28 @@ export function TokensPage(): ReactNode {
       },
     });
   return (
-    <div className="page">
-      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
-      <Make
-        opened={making}
-        close={() => setMaking(false)}
-        made={(token) => {
-          setMaking(false);
-          setIssued(token);
-        }}
-      />
-      <Shown token={issued} close={() => setIssued(undefined)} />
-      <div className="page-head">
-        <div>
-          <PageTitle>Your tokens</PageTitle>
-          <p className="dimmed">
-            Tokens sign you in: here, on the command line and in programs. Create one for each use.
-          </p>
-        </div>
-        {mayWrite ? (
+    <Page
+      title="Your tokens"
+      about="Tokens sign you in: here, on the command line and in programs. Create one for each use."
+      actions={
+        mayWrite ? (
           <Button leftSection={<PlusIcon />} onClick={() => setMaking(true)}>
             New token
           </Button>
-        ) : null}
-      </div>
+        ) : undefined
+      }
+    >
+      <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
+      {making ? (
+        <Make
+          close={() => setMaking(false)}
+          made={(token) => {
+            setMaking(false);
+            setIssued(token);
+          }}
+        />
+      ) : null}
+      {issued === undefined ? null : <Shown token={issued} close={() => setIssued(undefined)} />}
       <section className="card" aria-label="Tokens">
         <ListState query={query} loading="Loading your tokens…" />
         {data !== undefined && own.length === 0 ? (
@@ -306,11 +284,11 @@ export function TokensPage(): ReactNode {
         )}
       </section>
       {ofDevices.length === 0 ? null : (
-        <section className="card" aria-label="Tokens of your devices">
-          <div className="card-head">
-            <h2>Of your devices</h2>
-            <span className="small dimmed">Each agent has its own token, created when the device joined.</span>
-          </div>
+        <Card
+          title="Of your devices"
+          label="Tokens of your devices"
+          about="Each agent has its own token, created when the device joined."
+        >
           <ul className="group-list wraps">
             {ofDevices.slice(0, shownDevices).map((token) => (
               <Entry
@@ -328,8 +306,8 @@ export function TokensPage(): ReactNode {
               And {plural(ofDevices.length - shownDevices, 'token')} more; a device's token ends with the device.
             </p>
           ) : null}
-        </section>
+        </Card>
       )}
-    </div>
+    </Page>
   );
 }

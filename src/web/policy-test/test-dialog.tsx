@@ -1,10 +1,9 @@
 /** Owns the form of one policy test: its fields, their problems, and what the test says of the policy as it is now. */
-import { Button, Modal, NativeSelect, Textarea, TextInput } from '@mantine/core';
+import { NativeSelect, SegmentedControl, Textarea, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import type { PolicyTest, TestProtocol } from '../../policy/policy-test/policy-test.ts';
-import { DialogFoot } from '../components/dialog-foot.tsx';
-import { Segmented } from '../components/segmented.tsx';
+import { FormDialog } from '../components/dialog.tsx';
 import { FarEndInput } from '../group/far-end-input.tsx';
 import { readTest, type TestDraft, type TestField } from './test-draft.ts';
 import { useDeviceNames } from '../state/fleet.ts';
@@ -78,6 +77,11 @@ export function TestDialog({
     );
     close();
   });
+  const submit = (event: { preventDefault(): void }): void => {
+    event.preventDefault();
+    setSubmitted(true);
+    if (test !== undefined) start(test);
+  };
   const end = (field: 'from' | 'to', label: string): ReactNode => (
     <FarEndInput
       label={label}
@@ -89,73 +93,65 @@ export function TestDialog({
     />
   );
   return (
-    <Modal opened onClose={close} title={replaces === undefined ? 'New policy test' : `Edit ${replaces}`} size="lg">
-      <form
-        className="stack"
-        onSubmit={(event) => {
-          event.preventDefault();
-          setSubmitted(true);
-          if (test !== undefined) start(test);
-        }}
-      >
-        <TextInput
-          label="Name"
-          value={draft.name}
-          onChange={(event) => change({ name: event.currentTarget.value })}
-          error={faultOf('name')}
-          data-autofocus
+    <FormDialog
+      title={replaces === undefined ? 'New policy test' : `Edit ${replaces}`}
+      size="lg"
+      close={close}
+      write={{ submit, busy, fault }}
+      action={replaces === undefined ? 'Add the test' : 'Save the test'}
+    >
+      <TextInput
+        label="Name"
+        value={draft.name}
+        onChange={(event) => change({ name: event.currentTarget.value })}
+        error={faultOf('name')}
+        data-autofocus
+      />
+      {end('from', 'From')}
+      {end('to', 'To')}
+      <div className="row">
+        <NativeSelect
+          label="Protocol"
+          data={[
+            { value: 'tcp', label: 'TCP' },
+            { value: 'udp', label: 'UDP' },
+            { value: 'icmp', label: 'Ping' },
+          ]}
+          value={draft.protocol}
+          onChange={(event) => change({ protocol: event.currentTarget.value as TestProtocol })}
         />
-        {end('from', 'From')}
-        {end('to', 'To')}
-        <div className="row">
-          <NativeSelect
-            label="Protocol"
-            data={[
-              { value: 'tcp', label: 'TCP' },
-              { value: 'udp', label: 'UDP' },
-              { value: 'icmp', label: 'Ping' },
-            ]}
-            value={draft.protocol}
-            onChange={(event) => change({ protocol: event.currentTarget.value as TestProtocol })}
+        {draft.protocol === 'icmp' ? null : (
+          <TextInput
+            label="Port"
+            inputMode="numeric"
+            value={draft.port}
+            onChange={(event) => change({ port: event.currentTarget.value })}
+            error={faultOf('port')}
           />
-          {draft.protocol === 'icmp' ? null : (
-            <TextInput
-              label="Port"
-              inputMode="numeric"
-              value={draft.port}
-              onChange={(event) => change({ port: event.currentTarget.value })}
-              error={faultOf('port')}
-            />
-          )}
-        </div>
-        <div className="stack tight">
-          <span>These connections must be</span>
-          <Segmented
-            aria-label="These connections must be"
-            value={draft.expect}
-            onChange={(expect) => change({ expect })}
-            data={[
-              { value: 'allow', label: 'Allowed, for every pair' },
-              { value: 'refuse', label: 'Refused, for every pair' },
-            ]}
-          />
-        </div>
-        <Textarea
-          label="Note"
-          description="Why it must be so, for people."
-          value={draft.note}
-          onChange={(event) => change({ note: event.currentTarget.value })}
-          error={faultOf('note')}
-          autosize
-          minRows={1}
+        )}
+      </div>
+      <div className="stack tight">
+        <span>These connections must be</span>
+        <SegmentedControl
+          aria-label="These connections must be"
+          value={draft.expect}
+          onChange={(expect) => change({ expect })}
+          data={[
+            { value: 'allow', label: 'Allowed, for every pair' },
+            { value: 'refuse', label: 'Refused, for every pair' },
+          ]}
         />
-        {test === undefined ? null : <Outcome test={test} />}
-        <DialogFoot fault={fault} cancel={close}>
-          <Button type="submit" loading={busy}>
-            {replaces === undefined ? 'Add the test' : 'Save the test'}
-          </Button>
-        </DialogFoot>
-      </form>
-    </Modal>
+      </div>
+      <Textarea
+        label="Note"
+        description="Why it must be so, for people."
+        value={draft.note}
+        onChange={(event) => change({ note: event.currentTarget.value })}
+        error={faultOf('note')}
+        autosize
+        minRows={1}
+      />
+      {test === undefined ? null : <Outcome test={test} />}
+    </FormDialog>
   );
 }

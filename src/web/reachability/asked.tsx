@@ -1,8 +1,7 @@
 /** Owns the query of the reachability page: which service or port, and between which devices. */
-import { NumberInput, Select } from '@mantine/core';
+import { NumberInput, SegmentedControl, Select } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import { services } from '../../policy/services.ts';
-import { Segmented } from '../components/segmented.tsx';
 import type { Probe } from '../model/reachability.ts';
 import { deviceName } from '../state/live.ts';
 import { useSnapshot } from '../state/organization.ts';
@@ -52,7 +51,7 @@ export function ServiceChoice({
       />
       {custom ? (
         <>
-          <Segmented
+          <SegmentedControl
             aria-label="Protocol"
             value={probe.kind}
             onChange={(kind) => onChange(`${kind} ${probe.port}`)}

@@ -1,22 +1,19 @@
-/** Owns the two boards: clusters of devices for a large fleet, and the devices of one cell or of a small fleet. */
+/** Owns the two boards: labels for a large fleet, and the devices of one cell or of a small fleet. */
 import { Button } from '@mantine/core';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { BackIcon } from '../components/icons.tsx';
-import { clustersOf, ReachTable, type Cluster, type ClusterBy } from '../model/clusters.ts';
+import { labelClusters, ReachTable, type Cluster } from '../model/clusters.ts';
 import { keptTest } from '../policy-test/keep-test.ts';
 import { reach, type Endpoint, type Probe, type Reach } from '../model/reachability.ts';
 import { plural } from '../model/rule-text.ts';
 import { KeepThis } from '../policy-test/keep-this.tsx';
-import { useSnapshot } from '../state/organization.ts';
 import { probeWords } from './asked.tsx';
 import { ClusterMatrix } from './cluster-matrix.tsx';
-import { Graph } from './graph.tsx';
 import { Matrix, type Pick } from './matrix.tsx';
 
 /** A board of more is no longer read by anyone. */
-export const shownDevices = 40;
+const shownDevices = 40;
 const shownClusters = 40;
-const graphDevices = 16;
 const none: readonly Endpoint[] = [];
 
 export interface Pair {
@@ -28,14 +25,12 @@ export function DeviceBoard({
   rows,
   columns,
   probe,
-  view,
   pick,
   picked,
 }: {
   readonly rows: readonly Endpoint[];
   readonly columns: readonly Endpoint[];
   readonly probe: Probe;
-  readonly view: 'matrix' | 'graph';
   readonly pick: (pair: Pair) => void;
   readonly picked: Pair | undefined;
 }): ReactNode {
@@ -66,17 +61,13 @@ export function DeviceBoard({
             : `${plural(allowed, 'connection')} allowed`}
         </span>
       </div>
-      {view === 'graph' && rows === columns && rows.length <= graphDevices ? (
-        <Graph endpoints={down} answers={answers} what={probeWords(probe)} pick={choose} />
-      ) : (
-        <Matrix
-          rows={down}
-          columns={across}
-          answers={answers}
-          picked={here.from < 0 || here.to < 0 ? undefined : here}
-          pick={choose}
-        />
-      )}
+      <Matrix
+        rows={down}
+        columns={across}
+        answers={answers}
+        picked={here.from < 0 || here.to < 0 ? undefined : here}
+        pick={choose}
+      />
     </>
   );
 }
@@ -102,31 +93,20 @@ function KeepCell({
   return <KeepThis test={keptTest({ ...pair, names: [from.name, to.name] }, probe)} />;
 }
 
-export function ClusterBoard({
+export function LabelBoard({
   endpoints,
-  by,
   probe,
   pick,
   picked,
 }: {
   readonly endpoints: readonly Endpoint[];
-  readonly by: ClusterBy;
   readonly probe: Probe;
   readonly pick: (pair: Pair) => void;
   readonly picked: Pair | undefined;
 }): ReactNode {
-  const { groups } = useSnapshot();
   const isDrawn = useDeferredValue(true, false);
   const [opened, setOpened] = useState<readonly [Cluster, Cluster]>();
-  const all = useMemo(
-    () =>
-      clustersOf(
-        by,
-        endpoints.map(({ device }) => device),
-        { groups },
-      ),
-    [by, endpoints, groups],
-  );
+  const all = useMemo(() => labelClusters(endpoints.map(({ device }) => device)), [endpoints]);
   const clusters = all.slice(0, shownClusters);
   const counts = useMemo(() => {
     if (!isDrawn) return [];
@@ -148,18 +128,17 @@ export function ClusterBoard({
             leftSection={<BackIcon size={16} />}
             onClick={() => setOpened(undefined)}
           >
-            All {by === 'label' ? 'labels' : 'groups'}
+            All labels
           </Button>
           <span>
             <strong>{from.name}</strong> → <strong>{to.name}</strong>
           </span>
-          {by === 'label' ? <KeepCell from={from} to={to} endpoints={endpoints} probe={probe} /> : null}
+          <KeepCell from={from} to={to} endpoints={endpoints} probe={probe} />
         </div>
         <DeviceBoard
           rows={inside(from.members)}
           columns={inside(to.members)}
           probe={probe}
-          view="matrix"
           pick={pick}
           picked={picked}
         />

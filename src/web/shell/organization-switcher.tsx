@@ -1,68 +1,52 @@
 /** Owns the choice among organizations, and the creation of another. */
-import { Button, Menu, Modal, Textarea, TextInput } from '@mantine/core';
+import { Button, Menu, Textarea, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { FormDialog } from '../components/dialog.tsx';
 import { CheckIcon, DownIcon, PlusIcon } from '../components/icons.tsx';
 import { notify } from '../components/toast.tsx';
 import { useOrganizations } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 
-export function NewOrganization({
-  opened,
-  close,
-}: {
-  readonly opened: boolean;
-  readonly close: () => void;
-}): ReactNode {
+export function NewOrganization({ close }: { readonly close: () => void }): ReactNode {
   const { client } = useSession();
   const queries = useQueryClient();
   const navigate = useNavigate();
   const [name, setName] = useState('');
   const [description, setDescription] = useState('');
-  const { submit, busy, fault } = useWrite(async () => {
+  const write = useWrite(async () => {
     const made = await client.organizations.create({
       name: name.trim(),
       ...(description.trim() === '' ? {} : { description: description.trim() }),
     });
     await queries.invalidateQueries({ queryKey: ['organizations'] });
     close();
-    setName('');
-    setDescription('');
     notify(`${made.name} was created, with its default group.`);
     await navigate({ to: '/o/$org/overview', params: { org: made.id } });
   });
   return (
-    <Modal opened={opened} onClose={close} title="New organization">
-      <form className="stack" onSubmit={submit}>
-        <p className="dimmed small">
-          You will own it. It starts with a default group that lets everything in; write stricter groups when your
-          devices are there.
-        </p>
-        <TextInput
-          label="Name"
-          value={name}
-          onChange={(event) => setName(event.currentTarget.value)}
-          error={fault}
-          maxLength={255}
-          required
-          data-autofocus
-        />
-        <Textarea
-          label="Description"
-          value={description}
-          onChange={(event) => setDescription(event.currentTarget.value)}
-          rows={3}
-        />
-        <DialogFoot cancel={close}>
-          <Button type="submit" loading={busy} disabled={name.trim() === ''}>
-            Create
-          </Button>
-        </DialogFoot>
-      </form>
-    </Modal>
+    <FormDialog title="New organization" close={close} write={write} action="Create" disabled={name.trim() === ''}>
+      <p className="dimmed small">
+        You will own it. It starts with a default group that lets everything in; write stricter groups when your devices
+        are there.
+      </p>
+      <TextInput
+        label="Name"
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        maxLength={255}
+        required
+        data-autofocus
+      />
+      <Textarea
+        label="Description"
+        value={description}
+        onChange={(event) => setDescription(event.currentTarget.value)}
+        rows={3}
+      />
+    </FormDialog>
   );
 }
 
@@ -72,12 +56,7 @@ export function Switcher({ current }: { readonly current: string }): ReactNode {
   const mayWrite = useMayWrite();
   const navigate = useNavigate();
   const [making, setMaking] = useState(false);
-  const [wasAsked, setWasAsked] = useState(false);
   const name = data.find(({ id }) => id === current)?.name ?? 'Organization';
-  const make = (): void => {
-    setWasAsked(true);
-    setMaking(true);
-  };
   return (
     <>
       <Menu position="bottom-start" width={260}>
@@ -106,14 +85,14 @@ export function Switcher({ current }: { readonly current: string }): ReactNode {
           {mayWrite ? (
             <>
               <Menu.Divider />
-              <Menu.Item leftSection={<PlusIcon size={16} />} onClick={make}>
+              <Menu.Item leftSection={<PlusIcon size={16} />} onClick={() => setMaking(true)}>
                 New organization
               </Menu.Item>
             </>
           ) : null}
         </Menu.Dropdown>
       </Menu>
-      {wasAsked ? <NewOrganization opened={making} close={() => setMaking(false)} /> : null}
+      {making ? <NewOrganization close={() => setMaking(false)} /> : null}
     </>
   );
 }

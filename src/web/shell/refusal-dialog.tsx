@@ -1,8 +1,8 @@
 /** Owns the question after a refused write: which devices it would leave with the default group, or which policy tests it would break. */
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { RingfenceError } from '../../client/error.ts';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { dangerous, Dialog, DialogFoot } from '../components/dialog.tsx';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { plural } from '../model/rule-text.ts';
 import { deviceName } from '../state/live.ts';
@@ -60,17 +60,17 @@ export function RefusalDialog({ question }: { readonly question: RefusalQuestion
   const count = refusal.devices.length + refusal.moreDevices;
   const title = isTests ? 'Not saved: policy tests' : `Leave ${plural(count, 'device')} with the default group?`;
   return (
-    <Modal opened onClose={() => answer(false)} title={title} size={isTests ? 'lg' : 'md'}>
+    <Dialog close={() => answer(false)} title={title} size={isTests ? 'lg' : 'md'}>
       <div className="stack">
         {isTests ? <BrokenTests refusal={refusal} mayInsist={governs} /> : <OpenedDevices refusal={refusal} />}
         <DialogFoot cancel={() => answer(false)} focusCancel>
           {isTests && !governs ? null : (
-            <Button color="red.9" onClick={() => answer(true)}>
+            <Button {...dangerous} onClick={() => answer(true)}>
               {isTests ? 'Save anyway' : 'Change it anyway'}
             </Button>
           )}
         </DialogFoot>
       </div>
-    </Modal>
+    </Dialog>
   );
 }

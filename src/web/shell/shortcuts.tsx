@@ -33,9 +33,9 @@ export function Shortcuts(): ReactNode {
     );
     return () => stop.abort();
   }, []);
-  return (
-    <Dialog opened={opened} onClose={() => setOpened(false)} title="Keyboard shortcuts">
-      <dl className="facts shortcuts">
+  return !opened ? null : (
+    <Dialog close={() => setOpened(false)} title="Keyboard shortcuts">
+      <dl className="facts">
         {shortcuts.map(([keys, effect]) => (
           <div key={keys} className="fact">
             <dt>

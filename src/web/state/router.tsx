@@ -15,15 +15,24 @@ import { parseDeviceSearch } from '../model/device-search.ts';
 import { parseFlowSearch } from '../flows/flow-search.ts';
 import { NoSuchPage, PageFault } from '../components/placeholders.tsx';
 
+/** A page by the file that it is in, which loads when somebody goes there. */
+const page = <Exports extends Record<string, unknown>, Name extends keyof Exports & string>(
+  load: () => Promise<Exports>,
+  name: Name,
+) => lazyRouteComponent(onDemand(load), name);
+
+/** Of these words of a URL, those that are there. */
+const texts = <Name extends string>(search: Record<string, unknown>, ...names: Name[]): { [N in Name]?: string } =>
+  Object.fromEntries(names.flatMap((name) => (typeof search[name] === 'string' ? [[name, search[name]]] : []))) as {
+    [N in Name]?: string;
+  };
+
 const root = createRootRoute({ component: Outlet });
 const landing = createRoute({ getParentRoute: () => root, path: '/', component: Landing });
 const evidence = createRoute({
   getParentRoute: () => root,
   path: '/evidence',
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/evidence.tsx')),
-    'EvidencePage',
-  ),
+  component: page(() => import('../pages/evidence.tsx'), 'EvidencePage'),
 });
 const organization = createRoute({ getParentRoute: () => root, path: '/o/$org', component: OrganizationFrame });
 
@@ -41,19 +50,13 @@ const inside = () => organization;
 const overview = createRoute({
   getParentRoute: inside,
   path: '/overview',
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/overview.tsx')),
-    'OverviewPage',
-  ),
+  component: page(() => import('../pages/overview.tsx'), 'OverviewPage'),
 });
 const devices = createRoute({
   getParentRoute: inside,
   path: '/devices',
   validateSearch: parseDeviceSearch,
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/devices.tsx')),
-    'DevicesPage',
-  ),
+  component: page(() => import('../pages/devices.tsx'), 'DevicesPage'),
 });
 const device = createRoute({
   getParentRoute: inside,
@@ -63,28 +66,18 @@ const device = createRoute({
   // Opens the dialog that isolates, for the command palette.
   validateSearch: (search: Record<string, unknown>): { isolate?: true } =>
     search['isolate'] === true ? { isolate: true } : {},
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/device.tsx')),
-    'DevicePage',
-  ),
+  component: page(() => import('../pages/device.tsx'), 'DevicePage'),
 });
 const groups = createRoute({
   getParentRoute: inside,
   path: '/groups',
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/groups.tsx')),
-    'GroupsPage',
-  ),
+  component: page(() => import('../pages/groups.tsx'), 'GroupsPage'),
 });
 const newGroup = createRoute({
   getParentRoute: inside,
   path: '/groups/new',
-  validateSearch: (search: Record<string, unknown>): { from?: string } =>
-    typeof search['from'] === 'string' ? { from: search['from'] } : {},
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/new-group.tsx')),
-    'NewGroupPage',
-  ),
+  validateSearch: (search: Record<string, unknown>) => texts(search, 'from'),
+  component: page(() => import('../pages/new-group.tsx'), 'NewGroupPage'),
 });
 const group = createRoute({
   getParentRoute: inside,
@@ -93,53 +86,33 @@ const group = createRoute({
   remountDeps: ({ params }) => params,
   // A rule to begin with, drafted elsewhere: `model/allow-draft.ts`.
   validateSearch: (search: Record<string, unknown>): { allow?: string; edit?: true } => ({
-    ...(typeof search['allow'] === 'string' && { allow: search['allow'] }),
+    ...texts(search, 'allow'),
     ...(search['edit'] === true && { edit: true }),
   }),
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/group.tsx')),
-    'GroupPage',
-  ),
+  component: page(() => import('../pages/group.tsx'), 'GroupPage'),
 });
 const reach = createRoute({
   getParentRoute: inside,
   path: '/reach',
-  validateSearch: (search: Record<string, unknown>): { from?: string; to?: string; port?: string; at?: string } => ({
-    ...(typeof search['at'] === 'string' ? { at: search['at'] } : {}),
-    ...(typeof search['from'] === 'string' ? { from: search['from'] } : {}),
-    ...(typeof search['to'] === 'string' ? { to: search['to'] } : {}),
-    ...(typeof search['port'] === 'string' ? { port: search['port'] } : {}),
-  }),
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/reach.tsx')),
-    'ReachPage',
-  ),
+  validateSearch: (search: Record<string, unknown>) => texts(search, 'from', 'to', 'port', 'at'),
+  component: page(() => import('../pages/reach.tsx'), 'ReachPage'),
 });
 const tests = createRoute({
   getParentRoute: inside,
   path: '/tests',
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/tests.tsx')),
-    'TestsPage',
-  ),
+  component: page(() => import('../pages/tests.tsx'), 'TestsPage'),
 });
 const flows = createRoute({
   getParentRoute: inside,
   path: '/flows',
   validateSearch: parseFlowSearch,
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/flows.tsx')),
-    'FlowsPage',
-  ),
+  component: page(() => import('../pages/flows.tsx'), 'FlowsPage'),
 });
 const activity = createRoute({
   getParentRoute: inside,
   path: '/activity',
   validateSearch: parseActivitySearch,
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/activity.tsx')),
-    'ActivityPage',
-  ),
+  component: page(() => import('../pages/activity.tsx'), 'ActivityPage'),
 });
 /** Where links of before still lead. */
 const formerActivity = (['/events', '/audit'] as const).map((path) =>
@@ -155,27 +128,18 @@ const formerActivity = (['/events', '/audit'] as const).map((path) =>
 const members = createRoute({
   getParentRoute: inside,
   path: '/members',
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/members.tsx')),
-    'MembersPage',
-  ),
+  component: page(() => import('../pages/members.tsx'), 'MembersPage'),
 });
 
 const keys = createRoute({
   getParentRoute: inside,
   path: '/keys',
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/keys.tsx')),
-    'KeysPage',
-  ),
+  component: page(() => import('../pages/keys.tsx'), 'KeysPage'),
 });
 const tokens = createRoute({
   getParentRoute: inside,
   path: '/tokens',
-  component: lazyRouteComponent(
-    onDemand(() => import('../pages/tokens.tsx')),
-    'TokensPage',
-  ),
+  component: page(() => import('../pages/tokens.tsx'), 'TokensPage'),
 });
 
 const newRouter = () =>

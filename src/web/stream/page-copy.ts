@@ -9,8 +9,30 @@ import type { Watched } from '../../api/watch.ts';
 import type { Change } from '../../client/cache.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { ConnectionState } from '../../client/state.ts';
-import { connect, followAlone } from './connect.ts';
+import { SharedStreams } from './shared-streams.ts';
 import type { PageMessage, StreamSubject, WorkerMessage } from './messages.ts';
+
+type Take = (message: WorkerMessage) => void;
+type Post = (message: PageMessage) => void;
+
+/** Chrome on Android has no shared workers. */
+let isAlone = typeof SharedWorker === 'undefined';
+let own: SharedStreams | undefined;
+
+/** The page does without the worker from now on. */
+const followAlone = (): void => void (isAlone = true);
+
+/** `onLost` is called if the worker could not be started. */
+function connect(take: Take, onLost: () => void): Post {
+  // A page that leaves may be frozen at once: nothing may be left for later.
+  if (isAlone) return (own ??= new SharedStreams({ graceTicks: 0 })).connect(take);
+  const worker = new SharedWorker(new URL('./worker.ts', import.meta.url), { name: 'ringfence' });
+  worker.addEventListener('error', onLost);
+  const { port } = worker;
+  port.addEventListener('message', ({ data }) => take(data as WorkerMessage));
+  port.start();
+  return (message) => port.postMessage(message);
+}
 
 export interface PageCopyOptions {
   /** Asked each time: the credential may change. */

@@ -34,7 +34,9 @@ export const theme = createTheme({
       '#064a49',
     ],
   },
-  fontFamily: 'Inter, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',
+  // Fonts made for interfaces, before what a system calls its own: on many Linux machines that is DejaVu.
+  fontFamily:
+    'Inter, -apple-system, BlinkMacSystemFont, "Segoe UI Variable Text", "Segoe UI", Roboto, "Noto Sans", Cantarell, Ubuntu, "Liberation Sans", Arial, sans-serif',
   fontFamilyMonospace: 'ui-monospace, "SF Mono", "Cascadia Code", "JetBrains Mono", Menlo, Consolas, monospace',
   defaultRadius: 'md',
   cursorType: 'pointer',

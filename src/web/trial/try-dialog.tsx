@@ -1,8 +1,7 @@
 /** Owns the choice of a trial: how long people have to confirm the change, and which devices try it. */
-import { Button, Modal } from '@mantine/core';
+import { SegmentedControl } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
-import { DialogFoot } from '../components/dialog-foot.tsx';
-import { Segmented } from '../components/segmented.tsx';
+import { FormDialog } from '../components/dialog.tsx';
 import { useWrite } from '../state/write.ts';
 import { ScopeInput, scopeText } from './scope-input.tsx';
 
@@ -36,55 +35,54 @@ export function TryDialog({
   const [where, setWhere] = useState<'all' | 'some'>('all');
   const [chips, setChips] = useState<readonly string[]>([]);
   const scope = where === 'all' ? undefined : scopeText(chips);
-  const { submit, busy, fault } = useWrite(async () => {
+  const write = useWrite(async () => {
     await start({ confirm_within: Number(seconds), ...(scope !== undefined && { scope }) });
     close();
   });
   const length = lengths.find(([value]) => value === seconds)?.[1] ?? '';
   return (
-    <Modal opened onClose={close} title={title}>
-      <form className="stack" onSubmit={submit}>
+    <FormDialog
+      title={title}
+      close={close}
+      write={write}
+      action="Start the trial"
+      disabled={where === 'some' && scope === undefined}
+    >
+      <div className="stack tight">
+        <span>Keep it within</span>
+        <SegmentedControl
+          aria-label="Keep it within"
+          value={seconds}
+          onChange={setSeconds}
+          data={lengths.map(([value, label]) => ({ value, label }))}
+        />
+      </div>
+      {isOneDevice ? null : (
         <div className="stack tight">
-          <span>Keep it within</span>
-          <Segmented
-            aria-label="Keep it within"
-            value={seconds}
-            onChange={setSeconds}
-            data={lengths.map(([value, label]) => ({ value, label }))}
+          <span>Try it on</span>
+          <SegmentedControl
+            aria-label="Try it on"
+            value={where}
+            onChange={setWhere}
+            data={[
+              { value: 'all', label: 'All its devices' },
+              { value: 'some', label: 'Devices with a label' },
+            ]}
           />
         </div>
-        {isOneDevice ? null : (
-          <div className="stack tight">
-            <span>Try it on</span>
-            <Segmented
-              aria-label="Try it on"
-              value={where}
-              onChange={setWhere}
-              data={[
-                { value: 'all', label: 'All its devices' },
-                { value: 'some', label: 'Devices with a label' },
-              ]}
-            />
-          </div>
-        )}
-        {where === 'all' ? null : (
-          <ScopeInput
-            label="Labels"
-            description="Other devices keep what they have now."
-            chips={chips}
-            onChange={setChips}
-          />
-        )}
-        <p className="note note-plain">
-          The change is in force at once. Unless someone keeps it within {length}, the server takes it back. A device
-          that cannot reach the server goes back by itself. You may close this page.
-        </p>
-        <DialogFoot fault={fault} cancel={close}>
-          <Button type="submit" loading={busy} disabled={where === 'some' && scope === undefined}>
-            Start the trial
-          </Button>
-        </DialogFoot>
-      </form>
-    </Modal>
+      )}
+      {where === 'all' ? null : (
+        <ScopeInput
+          label="Labels"
+          description="Other devices keep what they have now."
+          chips={chips}
+          onChange={setChips}
+        />
+      )}
+      <p className="note note-plain">
+        The change is in force at once. Unless someone keeps it within {length}, the server takes it back. A device that
+        cannot reach the server goes back by itself. You may close this page.
+      </p>
+    </FormDialog>
   );
 }

@@ -1,11 +1,10 @@
 /** Owns the way from a few devices to more: the scope of a trial becomes wider, and its end stays. */
-import { Button, Modal } from '@mantine/core';
+import { SegmentedControl } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import type { Trial } from '../../api/trial/trials.ts';
-import { DialogFoot } from '../components/dialog-foot.tsx';
+import { FormDialog } from '../components/dialog.tsx';
 import { clockTime } from '../components/time.tsx';
-import { Segmented } from '../components/segmented.tsx';
 import { notify } from '../components/toast.tsx';
 import { selectorChip } from '../model/far-end.ts';
 import { useLive } from '../state/organization.ts';
@@ -29,7 +28,7 @@ export function WidenDialog({
   const [where, setWhere] = useState<'all' | 'some'>('all');
   const [chips, setChips] = useState<readonly string[]>(() => (trial.scope ?? []).map(selectorChip));
   const scope = where === 'all' ? null : scopeText(chips);
-  const { submit, busy, fault } = useWrite(async () => {
+  const write = useWrite(async () => {
     if (scope === undefined) return;
     await writeOrAsk((agreed) => client.trials.widen(org, trial.id, { scope }, agreed));
     await queries.invalidateQueries({ queryKey: ['trials', org] });
@@ -37,32 +36,31 @@ export function WidenDialog({
     close();
   });
   return (
-    <Modal opened onClose={close} title={`Try ${name} on more devices`}>
-      <form className="stack" onSubmit={submit}>
-        <Segmented
-          aria-label="Try it on"
-          value={where}
-          onChange={setWhere}
-          data={[
-            { value: 'all', label: 'All its devices' },
-            { value: 'some', label: 'Devices with a label' },
-          ]}
+    <FormDialog
+      title={`Try ${name} on more devices`}
+      close={close}
+      write={write}
+      action="Try it there too"
+      disabled={scope === undefined}
+    >
+      <SegmentedControl
+        aria-label="Try it on"
+        value={where}
+        onChange={setWhere}
+        data={[
+          { value: 'all', label: 'All its devices' },
+          { value: 'some', label: 'Devices with a label' },
+        ]}
+      />
+      {where === 'all' ? null : (
+        <ScopeInput
+          label="Labels"
+          description="Add labels. Those that try it now stay."
+          chips={chips}
+          onChange={setChips}
         />
-        {where === 'all' ? null : (
-          <ScopeInput
-            label="Labels"
-            description="Add labels. Those that try it now stay."
-            chips={chips}
-            onChange={setChips}
-          />
-        )}
-        <p className="note note-plain">The trial still ends at {clockTime(Date.parse(trial.ends_at), Date.now())}.</p>
-        <DialogFoot fault={fault} cancel={close}>
-          <Button type="submit" loading={busy} disabled={scope === undefined}>
-            Try it there too
-          </Button>
-        </DialogFoot>
-      </form>
-    </Modal>
+      )}
+      <p className="note note-plain">The trial still ends at {clockTime(Date.parse(trial.ends_at), Date.now())}.</p>
+    </FormDialog>
   );
 }
