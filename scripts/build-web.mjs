@@ -135,7 +135,7 @@ export async function buildWeb({ outdir }) {
             includeDependenciesRecursively: false,
             groups: [
               // Each some hundred bytes, which every page asks for.
-              { name: 'hooks', test: /@mantine\/hooks\/.*\/(random-id|use-id|use-merged-ref)\// },
+              { name: 'hooks', test: /@mantine\/hooks\/.*\/(random-id|use-id|use-isomorphic-effect|use-merged-ref)\// },
               // Not the rest of Mantine, whose first file names all of its parts.
               { name: 'frame-libraries', test: (id) => id.includes('/@tanstack/') && ofFrame.has(id) },
               { name: 'frame', test: (id) => isOurs(id) && ofFrame.has(id) && !ofSignIn.has(id) && !isOnDemand(id) },

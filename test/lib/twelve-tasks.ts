@@ -16,7 +16,7 @@ export const twelveTasks: readonly {
   { task: 'see everything that a device may reach', pages: 2, commands: ['explain --from app-2'] },
   {
     task: 'give access that ends by itself',
-    pages: 7,
+    pages: 8,
     commands: ['group allow database in ssh from label:app --for 2h'],
   },
   { task: 'see who changed a group', pages: 2, commands: ['log --group database'] },

@@ -270,7 +270,7 @@ test('an isolated device comes first on the overview until it is released, and t
   const board = await open({ token: place.member.token, path: `/o/${place.org}/reach` });
   await expectShown(board.getByRole('rowheader', { name: 'web-7 isolated' }));
   await expectShown(board.getByRole('columnheader', { name: 'web-7 isolated' }));
-  await board.getByRole('radio', { name: 'By label' }).click({ force: true });
+  await board.getByText('By label', { exact: true }).click();
   await expectShown(board.getByRole('rowheader', { name: /1 isolated/ }));
   await place.owner.api.expect(200, 'DELETE', isolation);
   await isolated.waitFor({ state: 'detached' });

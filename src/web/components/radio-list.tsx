@@ -1,5 +1,5 @@
 /** Owns a choice among options that need a sentence each, one below the other. */
-import { Radio, Stack } from '@mantine/core';
+import { Radio } from '@mantine/core';
 import type { ReactNode } from 'react';
 
 export interface RadioChoice<V> {
@@ -21,11 +21,11 @@ export function RadioList<V extends string>({
 }): ReactNode {
   return (
     <Radio.Group label={label} value={value} onChange={onChange}>
-      <Stack gap="xs" mt={6}>
+      <div className="stack tight">
         {choices.map((choice) => (
           <Radio key={choice.value} value={choice.value} label={choice.label} description={choice.about} />
         ))}
-      </Stack>
+      </div>
     </Radio.Group>
   );
 }

@@ -10,12 +10,12 @@ import { ListState } from '../components/placeholders.tsx';
 import { Ago } from '../components/time.tsx';
 import { Card } from '../components/page.tsx';
 import { plural } from '../model/rule-text.ts';
-import { useRights } from '../state/organization.ts';
+import { useOrganization, useRights } from '../state/organization.ts';
 import { useAskedOnChange } from '../state/overview.ts';
 import { useSession } from '../state/session.ts';
 import { FlowList } from './flow-list.tsx';
 import { flowRows } from './flow-rows.ts';
-import { RecordButton, useOrganization } from './observe-setting.tsx';
+import { RecordButton } from './observe-setting.tsx';
 
 const question = 'observation';
 /** Agents report once a minute. */

@@ -6,18 +6,12 @@ import type { Organization } from '../../api/organization.ts';
 import { RadioList, type RadioChoice } from '../components/radio-list.tsx';
 import { notify } from '../components/toast.tsx';
 import { Card } from '../components/page.tsx';
-import { useOrganizations, useLive, useRights } from '../state/organization.ts';
+import { useLive, useOrganization, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite, type Write } from '../state/write.ts';
 
 type Observe = Organization['observe'];
 type RefuseWith = Organization['refuse_with'];
-
-/** The record of this organization; undefined until it is loaded. */
-export function useOrganization(): Organization | undefined {
-  const { id } = useLive();
-  return useOrganizations().data?.find((one) => one.id === id);
-}
 
 const observeChoices: readonly RadioChoice<Observe>[] = [
   { value: 'off', label: 'Nothing', about: 'Agents count and record no traffic.' },

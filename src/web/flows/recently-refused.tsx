@@ -2,11 +2,10 @@
 import { Link } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
 import { useFlows } from '../state/flows.ts';
-import { useLive } from '../state/organization.ts';
+import { useLive, useOrganization } from '../state/organization.ts';
 import { useAllowThis } from './allow-this.tsx';
 import { FlowList } from './flow-list.tsx';
 import { flowRows } from './flow-rows.ts';
-import { useOrganization } from './observe-setting.tsx';
 
 const shownRows = 4;
 /** The same traffic comes every minute: so many sums make a few rows. */

@@ -1,5 +1,5 @@
 /** Owns the first card of the overview: on how many devices the policy is in force, now and over time. */
-import { SegmentedControl } from '@mantine/core';
+import { Button } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
 import { grouped } from '../../client/words/number.ts';
@@ -8,10 +8,10 @@ import type { TimeWindow } from '../model/plot.ts';
 import { InForcePlot } from './plots.tsx';
 
 const spans = [
-  { value: '24', label: '24 h' },
-  { value: '168', label: '7 days' },
-  { value: '336', label: '14 days' },
-];
+  [24, '24 h'],
+  [168, '7 days'],
+  [336, '14 days'],
+] as const;
 
 export function FleetState({
   overview,
@@ -40,13 +40,19 @@ export function FleetState({
         <div className="fleet-past">
           <div className="row between">
             <h2>In force over time</h2>
-            <SegmentedControl
-              size="xs"
-              aria-label="Span of time"
-              data={[...spans]}
-              value={String(hours)}
-              onChange={(value) => setHours(Number(value))}
-            />
+            <div className="row tight" role="group" aria-label="Span of time">
+              {spans.map(([span, label]) => (
+                <Button
+                  key={span}
+                  size="compact-xs"
+                  variant={span === hours ? 'light' : 'subtle'}
+                  aria-pressed={span === hours}
+                  onClick={() => setHours(span)}
+                >
+                  {label}
+                </Button>
+              ))}
+            </div>
           </div>
           <InForcePlot overview={overview} window={window} />
         </div>

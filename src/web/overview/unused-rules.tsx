@@ -2,10 +2,9 @@
 import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState, type ReactNode } from 'react';
-import { useOrganization } from '../flows/observe-setting.tsx';
 import { plural } from '../model/rule-text.ts';
 import { onDemand } from '../state/load-ahead.ts';
-import { useRights } from '../state/organization.ts';
+import { useOrganization, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 
 const RemoveUnused = lazy(onDemand(async () => ({ default: (await import('./remove-unused.tsx')).RemoveUnused })));

@@ -12,12 +12,12 @@ import { FlowFilters } from '../flows/flow-filters.tsx';
 import { FlowList } from '../flows/flow-list.tsx';
 import { flowRows } from '../flows/flow-rows.ts';
 import { farEndOf, flowQuery, isFiltered, timeOf, type FlowSearch } from '../flows/flow-search.ts';
-import { RecordButton, useOrganization } from '../flows/observe-setting.tsx';
+import { RecordButton } from '../flows/observe-setting.tsx';
 import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
 import { useDeviceNames } from '../state/fleet.ts';
 import { useFlowCoverage, useFlows } from '../state/flows.ts';
-import { useRights, useSnapshot } from '../state/organization.ts';
+import { useOrganization, useRights, useSnapshot } from '../state/organization.ts';
 
 const dayMs = 86_400_000;
 

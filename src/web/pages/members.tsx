@@ -19,7 +19,7 @@ import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
 import { Card, Page } from '../components/page.tsx';
 import { writeOrAsk } from '../state/refusal.ts';
-import { useMembers, useOrganizations, useSnapshot, useRights } from '../state/organization.ts';
+import { useMembers, useOrganization, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
 
@@ -180,7 +180,7 @@ export function MembersPage(): ReactNode {
   const query = useMembers();
   const { data } = query;
   const { governs, mayWrite, me } = useRights();
-  const organization = useOrganizations().data?.find(({ id }) => id === org);
+  const organization = useOrganization();
   const [confirmation, setConfirmation] = useState<Confirmation>();
 
   const remove = (member: Member): void => {

@@ -42,6 +42,12 @@ export function useOrganizations(): UseQueryResult<readonly Organization[]> {
   });
 }
 
+/** The record of this organization; undefined until it is loaded. */
+export function useOrganization(): Organization | undefined {
+  const { id } = useLive();
+  return useOrganizations().data?.find((one) => one.id === id);
+}
+
 export function useMembers(): UseQueryResult<readonly Member[]> {
   const { client } = useSession();
   const { id } = useLive();
