@@ -98,7 +98,7 @@ function ActivityFilters({
     {
       name: 'day',
       title: 'Day',
-      all: 'Every day',
+      all: '',
       choices: [],
       field: (
         <TextInput

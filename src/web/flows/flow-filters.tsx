@@ -71,7 +71,7 @@ export function FlowFilters({
     {
       name: 'port',
       title: 'Port',
-      all: 'Any port',
+      all: '',
       choices: [],
       field: (
         <TextInput
@@ -90,7 +90,7 @@ export function FlowFilters({
     {
       name: 'since',
       title: 'Since',
-      all: 'Any time',
+      all: '',
       choices: spans,
       words: (value) => spans.find((span) => span.value === value)?.label ?? value.replace('T', ' '),
       field: (
@@ -115,7 +115,7 @@ export function FlowFilters({
     {
       name: 'until',
       title: 'Until',
-      all: 'Any time',
+      all: '',
       choices: [],
       words: (value) => value.replace('T', ' '),
       field: <TimeField label="Until" value={until} onChange={(next) => filter({ until: next })} />,

@@ -8,7 +8,7 @@ import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { DeviceIcon, PlusIcon } from '../components/icons.tsx';
 import { Empty } from '../components/placeholders.tsx';
-import { Page, PageTitle } from '../components/page.tsx';
+import { Page } from '../components/page.tsx';
 import { AddDevice } from '../device/add-device.tsx';
 import { BulkBar } from '../device/bulk-bar.tsx';
 import { useFilter } from '../components/filter-bar.tsx';
@@ -77,23 +77,6 @@ export function DevicesPage(): ReactNode {
     [devices, chosen],
   );
   const hidden = selected.length === 0 ? 0 : selected.length - shown.filter(({ id }) => chosen.has(id)).length;
-  if (total === 0) {
-    return (
-      <div className="page">
-        <PageTitle>Devices</PageTitle>
-        {adding ? <AddDevice close={() => setAdding(false)} org={org} /> : null}
-        <div className="card">
-          <Empty
-            icon={<DeviceIcon size={40} />}
-            title="No devices yet"
-            action={mayWrite ? <Button onClick={() => setAdding(true)}>Add devices</Button> : undefined}
-          >
-            Run the agent on a Linux machine with an enrollment key, and it appears here by itself.
-          </Empty>
-        </div>
-      </div>
-    );
-  }
   return (
     <Page
       title="Devices"
@@ -111,35 +94,46 @@ export function DevicesPage(): ReactNode {
         ) : undefined
       }
     >
+      {/* The same one while the first device joins: it shows a key that is shown only once. */}
       {adding ? <AddDevice close={() => setAdding(false)} org={org} /> : null}
-      <DeviceFilters search={search} filter={filter} />
-      <DeviceTable
-        devices={isDrawn ? shown : none}
-        org={org}
-        column={column}
-        reverse={search.reverse === true}
-        sort={sort}
-        selection={
-          mayWrite
-            ? { chosen, choose: (ids) => setChosen(new Set([...ids].filter((id) => deviceById.has(id)))) }
-            : undefined
-        }
-        empty={
-          shown.length > 0 ? undefined : (
-            <Empty
-              title="No device matches"
-              action={
-                <Button variant="default" onClick={() => void navigate({ search: {}, replace: true })}>
-                  Show every device
-                </Button>
-              }
-            >
-              Search looks at names, addresses, labels, keys and ids.
-            </Empty>
-          )
-        }
-      />
-      <BulkBar devices={selected} hidden={hidden} clear={() => setChosen(nobody)} />
+      {total === 0 ? (
+        <div className="card">
+          <Empty icon={<DeviceIcon size={40} />} title="No devices yet">
+            Run the agent on a Linux machine with an enrollment key, and it appears here by itself.
+          </Empty>
+        </div>
+      ) : (
+        <>
+          <DeviceFilters search={search} filter={filter} />
+          <DeviceTable
+            devices={isDrawn ? shown : none}
+            org={org}
+            column={column}
+            reverse={search.reverse === true}
+            sort={sort}
+            selection={
+              mayWrite
+                ? { chosen, choose: (ids) => setChosen(new Set([...ids].filter((id) => deviceById.has(id)))) }
+                : undefined
+            }
+            empty={
+              shown.length > 0 ? undefined : (
+                <Empty
+                  title="No device matches"
+                  action={
+                    <Button variant="default" onClick={() => void navigate({ search: {}, replace: true })}>
+                      Show every device
+                    </Button>
+                  }
+                >
+                  Search looks at names, addresses, labels, keys and ids.
+                </Empty>
+              )
+            }
+          />
+          <BulkBar devices={selected} hidden={hidden} clear={() => setChosen(nobody)} />
+        </>
+      )}
     </Page>
   );
 }
