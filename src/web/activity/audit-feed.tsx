@@ -80,25 +80,25 @@ function ActivityFilters({
     {
       name: 'by',
       title: 'Person',
-      all: 'Everyone',
+      placeholder: 'Everyone',
       choices: members.map(({ user_id, username }) => ({ value: user_id, label: username })),
     },
     {
       name: 'device',
       title: 'Device',
-      all: 'Every device',
+      placeholder: 'Every device',
       choices: devices.map((device) => ({ value: device.id, label: deviceName(device) })),
     },
     {
       name: 'group',
       title: 'Group',
-      all: 'Every group',
+      placeholder: 'Every group',
       choices: groups.map(({ id, group_name }) => ({ value: id, label: group_name })),
     },
     {
       name: 'day',
       title: 'Day',
-      all: '',
+      placeholder: '',
       choices: [],
       field: (
         <TextInput

@@ -60,7 +60,7 @@ export interface FilterColumn {
   readonly name: string;
   readonly title: string;
   /** What the field says while nothing is chosen: `Every state`. */
-  readonly all: string;
+  readonly placeholder: string;
   readonly choices: readonly Choice[];
   /** What the chip says instead of the words of the choice. */
   readonly words?: (value: string) => string;
@@ -71,7 +71,7 @@ export interface FilterColumn {
 type Values = { readonly [name: string]: string | undefined };
 
 function FilterPicker({
-  column: { title, all, choices },
+  column: { title, placeholder, choices },
   value,
   onChange,
 }: {
@@ -84,13 +84,13 @@ function FilterPicker({
   return (
     <Select
       aria-label={`Filter by ${title.toLowerCase()}`}
-      placeholder={all}
+      placeholder={placeholder}
       clearable
       searchable
       data={isKnown ? [...choices] : [...choices, { value, label: `${value} (none)` }]}
       value={value ?? null}
       onChange={(next) => onChange(next ?? undefined)}
-      clearButtonProps={{ 'aria-label': all }}
+      clearButtonProps={{ 'aria-label': placeholder }}
       comboboxProps={{ width: 'max-content', position: 'bottom-start' }}
       maxDropdownHeight={320}
     />

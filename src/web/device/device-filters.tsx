@@ -38,22 +38,22 @@ export function DeviceFilters({
     return counted([...counts].toSorted(([a], [b]) => (sortKey(a) < sortKey(b) ? -1 : 1)));
   }, [devices, statuses]);
   const columns: readonly FilterColumn[] = [
-    { name: 'state', title: 'State', all: 'Every state', choices: states },
-    { name: 'label', title: 'Label', all: 'Every label', choices: labels, words: itself },
+    { name: 'state', title: 'State', placeholder: 'Every state', choices: states },
+    { name: 'label', title: 'Label', placeholder: 'Every label', choices: labels, words: itself },
     {
       name: 'group',
       title: 'Group',
-      all: 'Every group',
+      placeholder: 'Every group',
       choices: groups.map(({ id, group_name }) => ({ value: id, label: group_name })),
     },
     {
       name: 'user',
       title: 'User',
-      all: 'Every user',
+      placeholder: 'Every user',
       choices: members.map(({ user_id, username }) => ({ value: user_id, label: username })),
     },
-    { name: 'version', title: 'Version', all: 'Every version', choices: versions, words: itself },
-    { name: 'admits', title: 'Admits', all: '', choices: [], field: null },
+    { name: 'version', title: 'Version', placeholder: 'Every version', choices: versions, words: itself },
+    { name: 'admits', title: 'Admits', placeholder: '', choices: [], field: null },
   ];
   return (
     <FilterBar

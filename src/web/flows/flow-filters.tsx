@@ -53,25 +53,25 @@ export function FlowFilters({
   const { far, port = '', since = '', until = '' } = values;
   const readable = isOwner ? devices : devices.filter(({ user_id }) => user_id === me.id);
   const columns: readonly FilterColumn[] = [
-    { name: 'far', title: 'Far end', all: '', choices: [], words: names.nameOf, field: null },
+    { name: 'far', title: 'Far end', placeholder: '', choices: [], words: names.nameOf, field: null },
     {
       name: 'device',
       title: 'Device',
-      all: 'Every device',
+      placeholder: 'Every device',
       choices: readable.map((device) => ({ value: device.id, label: deviceName(device) })),
     },
     {
       name: 'group',
       title: 'Group',
-      all: 'Every group',
+      placeholder: 'Every group',
       choices: groups.map(({ id, group_name }) => ({ value: id, label: group_name })),
     },
-    { name: 'direction', title: 'Direction', all: 'Both directions', choices: directions },
-    { name: 'protocol', title: 'Protocol', all: 'Every protocol', choices: protocols },
+    { name: 'direction', title: 'Direction', placeholder: 'Both directions', choices: directions },
+    { name: 'protocol', title: 'Protocol', placeholder: 'Every protocol', choices: protocols },
     {
       name: 'port',
       title: 'Port',
-      all: '',
+      placeholder: '',
       choices: [],
       field: (
         <TextInput
@@ -90,7 +90,7 @@ export function FlowFilters({
     {
       name: 'since',
       title: 'Since',
-      all: '',
+      placeholder: '',
       choices: spans,
       words: (value) => spans.find((span) => span.value === value)?.label ?? value.replace('T', ' '),
       field: (
@@ -115,7 +115,7 @@ export function FlowFilters({
     {
       name: 'until',
       title: 'Until',
-      all: '',
+      placeholder: '',
       choices: [],
       words: (value) => value.replace('T', ' '),
       field: <TimeField label="Until" value={until} onChange={(next) => filter({ until: next })} />,
