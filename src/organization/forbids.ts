@@ -12,7 +12,6 @@ export interface StandingForbids {
 
 /** An answer has at most so many. */
 const mostSets = 8;
-const lookedAtOnce = 200;
 
 /** Each set of them once, the most common first; where no device has the group, those that stand on all devices. */
 export function* forbidsOn(organization: Organization, group: GroupId): Generator<void, readonly StandingForbids[]> {
@@ -23,10 +22,8 @@ export function* forbidsOn(organization: Organization, group: GroupId): Generato
   if (forbids.size === 0) return [];
   const held = new HeldGroups(organization);
   const counts = new Map<ReadonlySet<GroupId>, number>();
-  let looked = 0;
   for (const device of devices.values()) {
-    looked += 1;
-    if (looked % lookedAtOnce === 0) yield;
+    yield;
     const having = held.of(device);
     if (having.has(group)) counts.set(having, (counts.get(having) ?? 0) + 1);
   }

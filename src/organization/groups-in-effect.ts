@@ -47,9 +47,15 @@ export function cohortOf(device: OrganizationDevice): string {
   return cohort;
 }
 
+/** What a device carries that has the group by label. */
+interface Applying {
+  readonly labels: readonly string[];
+  readonly group: OrganizationGroup;
+}
+
 interface GroupsByLabel {
   readonly everywhere: readonly OrganizationGroup[];
-  readonly labels: ReadonlyMap<string, readonly OrganizationGroup[]>;
+  readonly labels: ReadonlyMap<string, readonly Applying[]>;
 }
 
 const policyOf = ({ group }: OrganizationGroup): PolicyGroup => group;
@@ -75,7 +81,7 @@ const atLast = Number.POSITIVE_INFINITY;
 
 export class GroupsInEffect {
   readonly #organization: Organization;
-  /** Groups that apply by label, by the first label of their selectors, without which no device matches. */
+  /** Groups that apply by label, by the first label of each of their selectors, without which no device matches it. */
   #byLabel: GroupsByLabel | undefined;
 
   constructor(organization: Organization) {
@@ -116,24 +122,31 @@ export class GroupsInEffect {
     };
   }
 
+  /** Those of which a selector matches, now or before a trial. An organization may have so many selectors that looking at those of all groups takes seconds. */
   #candidates(labels: readonly string[]): readonly OrganizationGroup[] {
     const { everywhere, labels: byLabel } = (this.#byLabel ??= this.#indexByLabel());
     if (byLabel.size === 0) return everywhere;
-    return [...new Set([...everywhere, ...labels.flatMap((label) => byLabel.get(label) ?? [])])];
+    const carried = new Set(labels);
+    const found = new Set(everywhere);
+    for (const label of carried)
+      for (const { labels: needed, group } of byLabel.get(label) ?? [])
+        if (!found.has(group) && needed.every((one) => carried.has(one))) found.add(group);
+    return [...found];
   }
 
   #indexByLabel(): GroupsByLabel {
     const everywhere = new Set<OrganizationGroup>();
-    const labels = new Map<string, OrganizationGroup[]>();
+    const labels = new Map<string, Applying[]>();
     for (const group of this.#organization.groups.values()) {
       const { appliesTo = [], trial } = group.selectable;
       for (const selector of [...appliesTo, ...(trial?.before?.appliesTo ?? [])]) {
-        const first = 'labels' in selector ? selector.labels[0] : undefined;
+        const needed = 'labels' in selector ? selector.labels : [];
+        const [first] = needed;
         if (first === undefined) everywhere.add(group);
         else {
           const same = labels.get(first);
-          if (same === undefined) labels.set(first, [group]);
-          else same.push(group);
+          if (same === undefined) labels.set(first, [{ labels: needed, group }]);
+          else same.push({ labels: needed, group });
         }
       }
     }

@@ -51,24 +51,46 @@ export class HeldGroups {
   }
 }
 
-/** Devices that are looked at between two pauses. */
-const lookedAtOnce = 200;
-
 const byId = (a: OrganizationDevice, b: OrganizationDevice): number => (a.id < b.id ? -1 : 1);
 
-/** The devices that have the group, in the order of their ids; with `beyond`, only those with more ranges than that. */
-export function* holdersOf(
+/** Those of the devices that have the group whatever their lists say. */
+export function* holdersByLabel(
   organization: Organization,
   group: GroupId,
-  { beyond }: { readonly beyond?: number } = {},
+  devices: readonly OrganizationDevice[],
 ): Generator<void, readonly OrganizationDevice[]> {
   const held = new HeldGroups(organization);
   const holders: OrganizationDevice[] = [];
-  let looked = 0;
-  for (const device of organization.devices.values()) {
-    looked += 1;
-    if (looked % lookedAtOnce === 0) yield;
-    if (held.of(device).has(group) && (beyond === undefined || held.rangesOf(device) > beyond)) holders.push(device);
+  for (const device of devices) {
+    yield;
+    if (held.of({ ...device, list: [], trial: undefined }).has(group)) holders.push(device);
   }
-  return holders.toSorted(byId);
+  return holders;
+}
+
+function* devicesThat(
+  organization: Organization,
+  is: (device: OrganizationDevice) => boolean,
+): Generator<void, readonly OrganizationDevice[]> {
+  const found: OrganizationDevice[] = [];
+  for (const device of organization.devices.values()) {
+    yield;
+    if (is(device)) found.push(device);
+  }
+  return found.toSorted(byId);
+}
+
+/** The devices that have the group, in the order of their ids. */
+export function holdersOf(organization: Organization, group: GroupId): Generator<void, readonly OrganizationDevice[]> {
+  const held = new HeldGroups(organization);
+  return devicesThat(organization, (device) => held.of(device).has(group));
+}
+
+/** The devices with more ranges than that, in the order of their ids. */
+export function devicesBeyond(
+  organization: Organization,
+  held: HeldGroups,
+  ranges: number,
+): Generator<void, readonly OrganizationDevice[]> {
+  return devicesThat(organization, (device) => held.rangesOf(device) > ranges);
 }

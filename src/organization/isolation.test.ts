@@ -1,6 +1,7 @@
 /** Proves what isolated devices mean for each device: the same as looked at one by one, at the price of their labels. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { finished } from '../../test/lib/finished.ts';
 import { device } from '../policy/fleet/fleet.fixture.ts';
 import type { DeviceIdentity } from '../policy/fleet/identity.ts';
 import { parseDeviceId, parseGroupId } from '../policy/ids.ts';
@@ -51,7 +52,7 @@ test('an isolation of a later version keeps nobody from asking who has a group; 
     groupChange({ id, group_name: 'g' }),
     loggedChange('device', device_id, JSON.stringify(record)),
   ]);
-  const { value } = holdersOf(organization, parseGroupId(id)).next();
-  expect(value?.map(({ hostname }) => hostname)).toEqual(['a']);
+  const holders = finished(holdersOf(organization, parseGroupId(id)));
+  expect(holders.map(({ hostname }) => hostname)).toEqual(['a']);
   expect(() => policiesOf(organization)).toThrow(/only_ports is unknown/);
 });

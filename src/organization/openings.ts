@@ -5,7 +5,7 @@ import { GroupsInEffect, selecting, trialCases, type TrialCase } from './groups-
 import type { Organization, OrganizationDevice } from './organization.ts';
 
 /** Whether a group, by list or by label, keeps devices from the default group. Devices with the same list, labels and trial are looked at once. */
-export class Closures {
+class Closures {
   readonly #groups: GroupsInEffect;
   readonly #known = new Map<string, boolean>();
 
@@ -27,6 +27,20 @@ export class Closures {
   }
 }
 
+/** The places of those that no group keeps from the default group, or none would when trials have ended. */
+export function* openAmong(
+  organization: Organization,
+  devices: readonly SelectingDevice[],
+): Generator<void, readonly number[]> {
+  const closures = new Closures(organization);
+  const open: number[] = [];
+  for (const [place, device] of devices.entries()) {
+    yield;
+    if (!closures.isClosed(device, 'kept') || !closures.isClosed(device, 'ended')) open.push(place);
+  }
+  return open;
+}
+
 export interface OpeningQuestion {
   /** Devices whose own list the change empties: that asks for it, and only groups by label count for them. */
   readonly emptied?: ReadonlySet<string> | undefined;
@@ -35,9 +49,6 @@ export interface OpeningQuestion {
   /** Only these devices can be concerned; absent: all of them. */
   readonly among?: Iterable<DeviceId> | undefined;
 }
-
-/** Devices that are looked at between two pauses. */
-const lookedAtOnce = 200;
 
 const byId = (a: OrganizationDevice, b: OrganizationDevice): number => (a.id < b.id ? -1 : 1);
 
@@ -49,10 +60,8 @@ export function* openedDevices(
 ): Generator<void, readonly OrganizationDevice[]> {
   const [earlier, later] = [new Closures(before), new Closures(after)];
   const opened: OrganizationDevice[] = [];
-  let looked = 0;
   for (const id of among ?? after.devices.keys()) {
-    looked += 1;
-    if (looked % lookedAtOnce === 0) yield;
+    yield;
     const [old, now] = [before.devices.get(id), after.devices.get(id)];
     if (old === undefined || now === undefined) continue;
     const counted = emptied?.has(id) === true ? { list: [], labels: old.identity.labels } : selecting(old);

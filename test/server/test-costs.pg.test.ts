@@ -1,6 +1,6 @@
 /**
- * Proves that policy tests have a price: what judging them costs one organization is paid in short steps, so that nobody else waits, and tests that cost
- * too much are refused when they are written. What the loop holds is measured in processor time of its thread, between two answers to somebody else.
+ * Proves that policy tests and selectors have a price: what judging them costs one organization is paid in short steps, so that nobody else waits, and tests
+ * that cost too much are refused when they are written. What the loop holds is measured in processor time of its thread, between two answers to somebody else.
  */
 import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -138,4 +138,42 @@ test('tests that are skipped have a price, too, and fewer can be written', async
   expect(refused.errors).toMatchObject([{ pointer: '', code: 'tests_too_costly' }]);
   expect(await admin.expect(200, 'GET', `${base}/policy_tests`)).toEqual([]);
   await admin.expect(200, 'PUT', `${base}/policy_tests`, tests(3));
+});
+
+test('tens of thousands of selectors hold nobody up, whatever is written', async () => {
+  const { id: org } = await admin.expect(201, 'POST', '/api/organizations', { name: 'selectors' });
+  const base = `/api/organizations/${org}`;
+  const label = (n: number): string => `l${n % 600}`;
+  const devices: Json[] = [];
+  for (let n = 0; n < 300; n += 1)
+    devices.push(
+      await admin.expect(201, 'POST', `${base}/devices`, {
+        public_key: `selected ${n}`,
+        labels: Array.from({ length: 32 }, (_, i) => label(n + i * 7)),
+      }),
+    );
+  const selectors = (g: number): object[] =>
+    Array.from({ length: 64 }, (_, i) => ({ labels: [label(g * 64 + i), label(g * 31 + i * 3 + 1), `q${i}`] }));
+  const groups = Array.from({ length: 600 }, (_, g) => ({
+    id: crypto.randomUUID(),
+    group_name: `group ${g}`,
+    applies_to: selectors(g),
+    ...(g % 2 === 0
+      ? { inbound_rules: [{ ip_protocol: 'tcp', from_port: 1 + g, to_port: 1 + g }] }
+      : { guardrail: 'forbid' }),
+  }));
+  const ask = (method: string, path: string, body: unknown) =>
+    longestHold(() => admin.ask(method, `${base}${path}`, { body }));
+  const [path, device] = [`/security_groups/${groups[0]?.id}`, `/devices/${devices[0]?.id}`];
+  const asked = {
+    created: await ask('POST', '/changes', { security_groups: groups.slice(0, 300) }),
+    more: await ask('POST', '/changes', { security_groups: groups.slice(300) }),
+    described: await ask('PATCH', path, { group_description: 'other' }),
+    ruled: await ask('PATCH', path, { inbound_rules: [{ ip_protocol: 'tcp', from_port: 9, to_port: 9 }] }),
+    applied: await ask('PATCH', path, { applies_to: selectors(601) }),
+    labelled: await ask('PATCH', device, { labels: [label(1)] }),
+    simulated: await ask('POST', '/simulate', { security_groups: [{ id: groups[2]?.id, applies_to: [all] }] }),
+    deleted: await ask('DELETE', `${path}?detach=true`, undefined),
+  };
+  expect(Object.entries(asked).filter(([, { answer, heldMs }]) => answer.status !== 200 || heldMs > 250)).toEqual([]);
 });

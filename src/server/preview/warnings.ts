@@ -39,17 +39,12 @@ const hasOwn = (policies: DevicePolicies, device: OrganizationDevice | undefined
   return policy !== undefined && !('missing' in policy) && policy.source === 'list';
 };
 
-/** Devices that are looked at between two pauses. */
-const lookedAtOnce = 50;
-
 /** Devices that have groups now and would have the default group. */
 function* opened({ before, after }: Moments): Steps {
   const [old, now] = [policiesOf(before), policiesOf(after)];
   const devices: OrganizationDevice[] = [];
-  let looked = 0;
   for (const device of after.devices.values()) {
-    looked += 1;
-    if (looked % lookedAtOnce === 0) yield;
+    yield;
     if (!hasOwn(now, device) && hasOwn(old, before.devices.get(device.id))) devices.push(device);
   }
   if (devices.length === 0) return [];
@@ -66,10 +61,8 @@ function* inUse({ before }: Moments, { deletes }: PlannedChange): Steps {
   }
   if (having.size === 0) return [];
   const policies = policiesOf(before);
-  let looked = 0;
   for (const device of before.devices.values()) {
-    looked += 1;
-    if (looked % lookedAtOnce === 0) yield;
+    yield;
     const policy = policies.ofDevice(device);
     const inEffect = 'missing' in policy ? [] : policy.groups.map(({ id }) => id);
     for (const id of new Set([...device.list, ...inEffect])) having.get(id)?.push(device);
@@ -94,10 +87,8 @@ function* voided({ after }: Moments, { groups }: PlannedChange): Steps {
     readonly PolicyGroup[],
     { readonly device: OrganizationDevice; readonly policy: EffectivePolicy }
   >();
-  let looked = 0;
   for (const device of after.devices.values()) {
-    looked += 1;
-    if (looked % lookedAtOnce === 0) yield;
+    yield;
     const policy = policies.ofDevice(device);
     if ('missing' in policy || policy.guardrails === undefined) continue;
     const first = firsts.get(policy.groups);

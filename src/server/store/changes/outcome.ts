@@ -1,11 +1,11 @@
 /** Owns the checks after all records of a change set are written: only the state after the whole set counts. */
-import { HeldGroups } from '../../../organization/held-groups.ts';
+import { devicesBeyond, HeldGroups } from '../../../organization/held-groups.ts';
 import type { Organization } from '../../../organization/organization.ts';
 import type { NewChangeSet } from '../data/change-sets.ts';
 import { refuse, type StoreProblem } from '../../problems.ts';
 import type { SavedGroup } from '../data/groups.ts';
 import { refuseOpened } from '../devices/opening.ts';
-import { checkPeers, refuseOpenKeys, refuseOverfull } from '../groups/groups.ts';
+import { checkPeers, refuseFull, refuseOpenKeys } from '../groups/groups.ts';
 import { devicesIn } from '../groups/items.ts';
 import type { Context } from '../write/context.ts';
 import type { Locked } from '../write/transaction.ts';
@@ -60,21 +60,20 @@ async function checkNamedDevices(locked: Locked, { set, groups, before, restores
 }
 
 async function checkRanges({ quotas }: Context, locked: Locked, { set, groups, inPart }: Outcome): Promise<void> {
-  const most = quotas.device_ranges;
+  const limit = quotas.device_ranges;
+  const organization = await locked.model.read(locked.tx);
+  const held = new HeldGroups(organization);
+  const full = await locked.model.run(devicesBeyond(organization, held, limit));
   for (const [index, one] of set.groups.entries()) {
     const { inbound_rules, outbound_rules, applies_to } = one.type === 'create' ? one.group : one.patch;
     if ((inbound_rules ?? outbound_rules ?? applies_to) === undefined) continue;
-    await inPart('security_groups', index, () => refuseOverfull(locked, groups[index]?.id ?? '', most));
+    await inPart('security_groups', index, () => refuseFull(full, held, { group: groups[index]?.id ?? '', limit }));
   }
-  const moved = set.devices.filter(({ patch }) => (patch.security_groups ?? patch.labels) !== undefined);
-  if (moved.length === 0) return;
-  const organization = await locked.model.read(locked.tx);
-  const held = new HeldGroups(organization);
-  for (const [index, { id }] of set.devices.entries()) {
-    const device = organization.devices.get(id);
-    const ranges = device === undefined || !moved.some((one) => one.id === id) ? 0 : held.rangesOf(device);
-    if (ranges <= most) continue;
-    const problems = [{ index: -1, code: 'too_many_ranges' as const, allowed: most, ranges }];
+  for (const [index, { id, patch }] of set.devices.entries()) {
+    const device = full.find((one) => one.id === id);
+    if (device === undefined || (patch.security_groups ?? patch.labels) === undefined) continue;
+    const ranges = held.rangesOf(device);
+    const problems = [{ index: -1, code: 'too_many_ranges' as const, allowed: limit, ranges }];
     await inPart('devices', index, () => refuse({ code: 'group_list_invalid', problems }));
   }
 }

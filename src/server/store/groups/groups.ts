@@ -1,8 +1,8 @@
 /** Owns security groups in the store: who sees them, and how they are created, changed and deleted. */
 import { setTimeout } from 'node:timers/promises';
 import { forbidsOn, type StandingForbids } from '../../../organization/forbids.ts';
-import { HeldGroups, holdersOf } from '../../../organization/held-groups.ts';
-import { Closures } from '../../../organization/openings.ts';
+import { devicesBeyond, HeldGroups, holdersByLabel, holdersOf } from '../../../organization/held-groups.ts';
+import { openAmong } from '../../../organization/openings.ts';
 import type { OrganizationDevice } from '../../../organization/organization.ts';
 import {
   parseDeviceId,
@@ -66,12 +66,22 @@ const mostNamed = 1000;
 
 const nameOf = ({ id, hostname }: OrganizationDevice) => ({ id, hostname });
 
-/** Judged after the write, which is taken back where devices that have the group would have too many ranges. */
-export async function refuseOverfull({ tx, model }: Place, id: string, limit: number): Promise<void> {
-  const organization = await model.read(tx);
-  const devices = await model.run(holdersOf(organization, parseGroupId(id), { beyond: limit }));
+/** Of these devices, which have too many ranges, none may have the group. */
+export function refuseFull(
+  full: readonly OrganizationDevice[],
+  held: HeldGroups,
+  { group, limit }: { readonly group: string; readonly limit: number },
+): void {
+  const devices = full.filter((device) => held.of(device).has(parseGroupId(group)));
   if (devices.length > 0)
     refuse({ code: 'too_many_device_ranges', limit, devices: devices.slice(0, mostNamed).map(nameOf) });
+}
+
+/** Judged after the write, which is taken back where devices that have the group would have too many ranges. */
+async function refuseOverfull({ tx, model }: Place, group: string, limit: number): Promise<void> {
+  const organization = await model.read(tx);
+  const held = new HeldGroups(organization);
+  refuseFull(await model.run(devicesBeyond(organization, held, limit)), held, { group, limit });
 }
 
 /** Takes a group off every device that holds it, each with a revision of its own. The write that it is part of was judged already, as what it is. */
@@ -133,9 +143,7 @@ export async function removeGroup(
     if (listTrial !== undefined) refuse({ code: 'trial_pending', trial: listTrial.id });
   const keys = await tx.run(sql.findKeys, [org, id, now(context)]);
   // A guardrail may go at any time: no device falls back to the default group by that.
-  const held = new HeldGroups(organization);
-  const applies = (device: OrganizationDevice): boolean => held.of({ ...device, list: [], trial: undefined }).has(id);
-  const byLabel = guardrail === undefined ? having.filter(applies) : [];
+  const byLabel = guardrail === undefined ? await locked.model.run(holdersByLabel(organization, id, having)) : [];
   const judgedByLabel = options.leaveByLabel === true ? [] : byLabel;
   const users = holders.length + keys.length + judgedByLabel.length;
   if (users > 0 && options.detach !== true) {
@@ -186,12 +194,11 @@ async function createNamed(context: Context, locked: Locked, by: Actor, creation
 
 /** Judged after the write that made the group watch only: devices that come with a key are no more open than those that are here. */
 export async function refuseOpenKeys(context: Context, { tx, org, model }: Place, id: string): Promise<void> {
-  const closures = new Closures(await model.read(tx));
+  const organization = await model.read(tx);
   const all = await tx.run(sql.findKeys, [org, id, now(context)]);
-  const keys = all.filter(({ security_groups, labels }) => {
-    const device = { list: security_groups.map(parseGroupId), labels };
-    return !closures.isClosed(device, 'kept') || !closures.isClosed(device, 'ended');
-  });
+  const asked = all.map(({ security_groups, labels }) => ({ list: security_groups.map(parseGroupId), labels }));
+  const open = new Set(await model.run(openAmong(organization, asked)));
+  const keys = all.filter((_, index) => open.has(index));
   if (keys.length > 0)
     refuse({
       code: 'group_in_use',

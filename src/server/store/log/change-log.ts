@@ -3,7 +3,7 @@ import { parseOrganizationId, parseTokenId, parseUserId, type OrganizationId } f
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
-import { statement } from '../postgres/sql.ts';
+import { statement, withinBytes } from '../postgres/sql.ts';
 import type { EndedRight, Head, Projection, Heads, Resumption, Entry, StateQuery, Hint } from '../data/change-log.ts';
 import { checkListing, forgetDeletions, readResumption } from './gaps.ts';
 import { Durability } from './durability.ts';
@@ -61,6 +61,16 @@ async function endedRows(reads: Runner, since: string | undefined): Promise<read
 const readChanges = statement<EntryRow>(
   'read_changes',
   `SELECT ${entryColumns} FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3`,
+);
+
+/** Values: organization, after this revision, limit, bytes. */
+const readChangesWithin = statement<EntryRow>(
+  'read_changes_within',
+  withinBytes(`SELECT ${entryColumns} FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3`, {
+    bytes: '$4',
+    length: 'octet_length(p.body)',
+    order: 'p.revision',
+  }),
 );
 
 const currentState: Readonly<Record<Projection, string>> = {
@@ -203,10 +213,17 @@ export function changeLogIn(context: Context, retention: Retention) {
 
     /**
      * The exact log after a revision, ascending, without a hole: the first entry is `after` + 1, each next one more.
-     * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`.
+     * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`. With `bytes` no more than that of records, and one.
      */
-    async readChanges(org: OrganizationId, after: number, limit: number): Promise<readonly Entry[] | undefined> {
-      const rows = await durable(org, await reads.run(readChanges, [org, after, limit]));
+    async readChanges(
+      org: OrganizationId,
+      after: number,
+      limit: number,
+      bytes?: number,
+    ): Promise<readonly Entry[] | undefined> {
+      const read = bytes === undefined ? readChanges : readChangesWithin;
+      const values = [org, after, limit, ...(bytes === undefined ? [] : [bytes])];
+      const rows = await durable(org, await reads.run(read, values));
       const whole = rows.every(({ revision }, index) => revision === after + 1 + index);
       return whole ? rows.map((row) => entryOf(row)) : undefined;
     },

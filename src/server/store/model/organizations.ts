@@ -19,7 +19,7 @@ import type { Entry } from '../data/change-log.ts';
 import { StoreError } from '../../problems.ts';
 import type { ShortSteps } from '../data/short-steps.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { statement, withRevision } from '../postgres/sql.ts';
+import { statement, withinBytes, withRevision } from '../postgres/sql.ts';
 import { readState, type LogReader } from './read-state.ts';
 import { Trail, type LoggedStep } from './trail.ts';
 
@@ -44,6 +44,8 @@ const lingerMs = 60_000;
 /** Characters of records that all models together may be made of; beyond, those that were not used for longest go first. */
 const mostCharacters = 128 * 1024 * 1024;
 const entriesAtOnce = 64;
+/** Records of groups may have some megabytes: what is read at once has no more than this, and one record. */
+const bytesAtOnce = 4 * 1024 * 1024;
 
 export interface Kept {
   readonly model: Organization;
@@ -100,10 +102,13 @@ type LoggedRow = Pick<Entry, 'revision' | 'kind' | 'type' | 'id'> & {
   readonly version: string | null;
 };
 
-/** What a transaction sees that holds the head. Values: organization, after this revision. */
+/** What a transaction sees that holds the head. Values: organization, after this revision, bytes. */
 const readLogged = statement<LoggedRow>(
   'read_logged_in_transaction',
-  `SELECT revision, kind, type, id, body, identity, NULL AS version FROM changes WHERE org_id = $1 AND revision > $2
+  `SELECT revision, kind, type, id, body, identity, NULL AS version FROM (${withinBytes(
+    'SELECT revision, kind, type, id, body, identity FROM changes WHERE org_id = $1 AND revision > $2',
+    { bytes: '$3', length: 'octet_length(p.body)', order: 'p.revision' },
+  )}) AS c
    UNION ALL SELECT h.revision, 'organization', 'change', h.org_id, '', NULL,
      concat(h.gaps, ' ', h.purged, ' ', (SELECT id FROM eras ORDER BY serial DESC LIMIT 1)) FROM heads h WHERE h.org_id = $1
    ORDER BY revision`,
@@ -235,7 +240,7 @@ export class OrganizationModels {
   async #follow(org: OrganizationId, kept: Kept, head: number): Promise<Kept | undefined> {
     let { model, characters, trail } = kept;
     while (model.revision < head) {
-      const entries = await this.#o.log.readChanges(org, model.revision, entriesAtOnce);
+      const entries = await this.#o.log.readChanges(org, model.revision, entriesAtOnce, bytesAtOnce);
       if (entries === undefined) return undefined;
       const last = entries.at(-1);
       if (last === undefined) break;
@@ -339,12 +344,8 @@ export class ModelInTransaction {
   /** As the database shows it to the transaction. */
   async #begin(tx: Runner): Promise<Kept> {
     for (const isLast of [false, true]) {
-      const known = await this.#models.known(this.#org);
-      const rows = await tx.run(readLogged, [this.#org, known.model.revision]);
-      const head = rows.find(({ version }) => version !== null);
-      if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
-      const isWhole = rows.length - 1 === head.revision - known.model.revision;
-      if (head.version === known.version && isWhole) return this.#followed(known, rows, head.revision);
+      const reached = await this.#follow(tx, await this.#models.known(this.#org));
+      if (reached !== undefined) return reached;
       if (isLast) break;
       // Another history, or the log no longer reaches back to what is known.
       this.#models.forget(this.#org);
@@ -352,7 +353,19 @@ export class ModelInTransaction {
     throw new StoreError({ code: 'unavailable' }, { message: 'the change log does not reach back far enough' });
   }
 
-  async #followed(known: Kept, rows: readonly LoggedRow[], revision: number): Promise<Kept> {
+  /** At the head, in parts; undefined where the log does not lead there. */
+  async #follow(tx: Runner, known: Kept): Promise<Kept | undefined> {
+    const rows = await tx.run(readLogged, [this.#org, known.model.revision, bytesAtOnce]);
+    const head = rows.find(({ version }) => version !== null);
+    if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
+    if (head.version !== known.version || head.revision < known.model.revision) return undefined;
+    if (head.revision === known.model.revision) return known;
+    const next = await this.#followed(known, rows);
+    return next === undefined || next.model.revision === head.revision ? next : this.#follow(tx, next);
+  }
+
+  /** Undefined where the log has a hole. */
+  async #followed(known: Kept, rows: readonly LoggedRow[]): Promise<Kept | undefined> {
     const steps: LoggedStep[] = [];
     await this.#o.slices.each(rows, (row) => {
       const { body, identity } = row;
@@ -363,6 +376,8 @@ export class ModelInTransaction {
       );
     });
     const { version, readAt } = known;
+    const revision = known.model.revision + steps.length;
+    if (steps.length === 0 || steps.at(-1)?.revision !== revision) return undefined;
     return { ...advanced(known, steps, revision), version, readAt, usedAt: this.#o.monotonic() };
   }
 

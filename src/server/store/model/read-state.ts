@@ -9,7 +9,7 @@ const rows = { device: 500, 'security-groups': 4 } as const satisfies Partial<Re
 /** What the models read of the log; the promises are those of `changeLogIn`. */
 export interface LogReader {
   heads(orgs: readonly OrganizationId[]): Promise<Heads>;
-  readChanges(org: OrganizationId, after: number, limit: number): Promise<readonly Entry[] | undefined>;
+  readChanges(org: OrganizationId, after: number, limit: number, bytes: number): Promise<readonly Entry[] | undefined>;
   readState(org: OrganizationId, query: StateQuery): Promise<readonly Entry[]>;
 }
 
