@@ -37,7 +37,7 @@ const appendFunction = ({ name, table, kind, more, field, operation }: Readonly<
    BEGIN
      SELECT revision INTO old_head FROM heads WHERE org_id = place FOR NO KEY UPDATE;
      SELECT * INTO old FROM ${table} WHERE id = record_id;
-     entry := concat('[{"revision":', old_head.revision + 1, ',"type":"change","is_last":true,"is_kept":${String(kind !== 'device')},"born":', old.born,
+     entry := concat('[{"id":"', record_id, '","revision":', old_head.revision + 1, ',"type":"change","is_last":true,"is_kept":${String(kind !== 'device')},"born":', old.born,
        ',"left_at":0,"actor":"', me, '","at":"', now(), '"', ${more}, ',"record":',
        regexp_replace(old.body, '"${field}":"[^"]*"', '"${field}":"host ' || n || '"'), '}}]');
      note := json_build_array(json_build_object('id', gen_random_uuid(), 'at', now(), 'org_id', place, 'operation', '${operation}', 'subject_id', record_id,
@@ -54,7 +54,7 @@ export const updateFunction = (): string =>
     kind: 'device',
     field: 'hostname',
     operation: 'updateDevice',
-    more: `',"key_digest":"\\\\x', encode(old.key_digest, 'hex'), '"'`,
+    more: `',"user_id":"', old.user_id, '","listed":', array_to_json(old.listed), ',"isolated":"","key_digest":"\\\\x', encode(old.key_digest, 'hex'), '"'`,
   });
 
 /** The same of a group, as the function `bench_update_group`. */
@@ -65,7 +65,8 @@ export const updateGroupFunction = (): string =>
     kind: 'security-groups',
     field: 'group_name',
     operation: 'updateSecurityGroup',
-    more: `',"is_applied":false,"inbound_ranges":', old.inbound_ranges, ',"outbound_ranges":', old.outbound_ranges`,
+    more: `',"is_default":false,"is_applied":false,"mode":"enforce","group_name":"host ', n, '","inbound_ranges":', old.inbound_ranges,
+      ',"outbound_ranges":', old.outbound_ranges, ',"rules":', old.rules, ',"selectors":', old.selectors`,
   });
 
 const membership =

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { buildProgramDebs } from '../../scripts/packaging/build-debs.mjs';
 import { versions } from '../../src/api/version.ts';
+import { rollingSince } from '../../src/server/store/schema/export-migrations.ts';
 import { migrations } from '../../src/server/store/schema/migrations.ts';
 
 const top = fileURLToPath(new URL('../..', import.meta.url));
@@ -26,16 +27,23 @@ function schemaVersionAt(commit: string): number {
   return Math.max(...[...found.matchAll(/\d+/g)].map(([number]) => Number(number)));
 }
 
-/** The last commit before a version of the wire began: the newest one whose database schema is older than ours. Or the one that `RINGFENCE_PREVIOUS` names. */
+/**
+ * The last commit before a version of the wire began: the newest one whose database schema is older than ours and whose servers run beside ours. While there is
+ * none, the commit since which servers are replaced one after the other. Or the one that `RINGFENCE_PREVIOUS` names.
+ */
 export function previousRelease(): string {
   const given = process.env['RINGFENCE_PREVIOUS'];
   if (given !== undefined) return given;
   for (const [version] of versions.toReversed()) {
     const begun = git('log', '--format=%H', `-S['${version}'`, '--', 'src/api/version.ts').toString().trim();
     const commit = `${begun.split('\n').at(-1)}^`;
-    if (schemaVersionAt(commit) < schemaVersion) return commit;
+    const schema = schemaVersionAt(commit);
+    if (schema < rollingSince) break;
+    if (schema < schemaVersion) return commit;
   }
-  throw new Error('no earlier commit has an older database schema');
+  const begun = `-Sversion: ${rollingSince},`;
+  const since = git('log', '--format=%H', begun, '--', 'src/server/store/schema').toString().trim();
+  return since.split('\n').at(-1) || 'HEAD';
 }
 
 /** A folder with the source of that commit and its program: `bin/ringfence`, which runs `dist/ringfence.mjs`. */

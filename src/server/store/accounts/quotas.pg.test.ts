@@ -149,9 +149,10 @@ async function sumsOf({ url, org }: World) {
   );
   const [counted] = await query<{ sums: object }>(
     url,
-    `SELECT json_object_agg(o, s) AS sums FROM (SELECT o, json_build_array(sum(json_array_length(inbound_rules::json) + json_array_length(outbound_rules::json)),
-       sum(octet_length(body)), sum(json_array_length(applies_to::json))) AS s
-     FROM security_groups g, LATERAL (VALUES (g.org_id), (g.user_id)) AS v (o) WHERE g.org_id = '${org}' AND o IS NOT NULL GROUP BY o) AS c`,
+    `SELECT json_object_agg(o, s) AS sums FROM (SELECT o, json_build_array(
+       sum(coalesce(json_array_length(r -> 'inbound_rules'), 0) + coalesce(json_array_length(r -> 'outbound_rules'), 0)),
+       sum(octet_length(body)), sum(coalesce(json_array_length(r -> 'applies_to'), 0))) AS s
+     FROM security_groups g CROSS JOIN LATERAL (SELECT (g.body || '}')::json) AS b (r), LATERAL (VALUES (g.org_id), (g.user_id)) AS v (o) WHERE g.org_id = '${org}' AND o IS NOT NULL GROUP BY o) AS c`,
   );
   return { kept: kept?.sums, counted: counted?.sums };
 }

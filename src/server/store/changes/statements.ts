@@ -1,10 +1,10 @@
 /** Owns the SQL of change sets: the records before the write, the checks after it, and the record of the set. */
 import { found, inOrg, statement } from '../postgres/sql.ts';
 
-/** The devices that list one of these groups. Values: organization, groups. */
+/** The devices that list one of these groups, or listed it before the change that is being tried. Values: organization, groups. */
 export const devicesListing = statement<{ id: string }>(
   'devices_listing',
-  `SELECT DISTINCT d.id FROM device_groups l JOIN devices d ON d.id = l.device_id WHERE l.group_id = ANY ($2::uuid[]) AND ${inOrg('d')}`,
+  `SELECT d.id FROM devices d WHERE d.listed && $2::uuid[] AND d.listed <> '{}' AND ${inOrg('d')}`,
 );
 
 /**

@@ -9,7 +9,7 @@ import type { Locked } from '../write/transaction.ts';
 /** Which of these groups a device lists, or listed before the change that is being tried. Values: groups. */
 const findListed = statement<{ id: string }>(
   'find_listed_groups',
-  'SELECT g.id FROM unnest($1::uuid[]) AS g (id) WHERE EXISTS (SELECT FROM device_groups l WHERE l.group_id = g.id)',
+  `SELECT g.id FROM unnest($1::uuid[]) AS g (id) WHERE EXISTS (SELECT FROM devices d WHERE d.listed @> ARRAY[g.id] AND d.listed <> '{}')`,
 );
 
 type Place = Pick<Locked, 'tx' | 'records'>;

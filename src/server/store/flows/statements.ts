@@ -233,12 +233,13 @@ export const insertHour = statement<never>(
    ON CONFLICT (device_id, until, part) DO NOTHING`,
 );
 
+const hostname = "(d.body || '}')::json ->> 'hostname'";
 /** Values: places in the outbox of the audit log. */
 export const readReports = statement<
   Omit<BlockRow, 'id'> & { readonly org_id: string; readonly hostname: string | null; readonly part: number }
 >(
   'read_flow_reports',
-  `SELECT f.org_id, f.device_id, d.hostname, f.since, f.until, f.part, f.block
+  `SELECT f.org_id, f.device_id, ${hostname} AS hostname, f.since, f.until, f.part, f.block
    FROM audit_outbox o JOIN flows f ON f.device_id = o.device_id AND f.until = o.until AND f.part = o.part
    LEFT JOIN devices d ON d.id = f.device_id WHERE o.n = ANY ($1::text[]::bigint[]) ORDER BY o.n`,
 );
@@ -252,6 +253,6 @@ export const readSurges = statement<{
   readonly usual: number;
 }>(
   'read_refusal_surges',
-  `SELECT l.device_id, d.hostname, l.surge_since AS since, l.newest, l.usual FROM refusal_levels l JOIN devices d ON d.id = l.device_id
+  `SELECT l.device_id, ${hostname} AS hostname, l.surge_since AS since, l.newest, l.usual FROM refusal_levels l JOIN devices d ON d.id = l.device_id
    WHERE l.org_id = $1 AND l.surge_until > $2::timestamptz`,
 );

@@ -54,10 +54,10 @@ export const findExpiringRules = statement<{
   'expiring_rules',
   `SELECT g.id, g.group_name, e.expires_at, e.rules,
      coalesce((SELECT min(h.at) FROM history h WHERE h.org_id = g.org_id AND h.kind = 'security-groups' AND h.id = g.id
-       AND position('"expires_at":"' || e.expires_at || '"' IN h.body) > 0), g.updated_at) AS since
-   FROM security_groups g, LATERAL (
+       AND position('"expires_at":"' || e.expires_at || '"' IN h.body) > 0), (r.record ->> 'updated_at')::timestamptz) AS since
+   FROM security_groups g CROSS JOIN LATERAL (SELECT (g.body || '}')::json AS record) AS r, LATERAL (
      SELECT r ->> 'expires_at' AS expires_at, count(*)::integer AS rules
-     FROM (SELECT json_array_elements(g.inbound_rules::json) AS r UNION ALL SELECT json_array_elements(g.outbound_rules::json)) AS all_rules
+     FROM (SELECT json_array_elements(r.record -> 'inbound_rules') AS r UNION ALL SELECT json_array_elements(r.record -> 'outbound_rules')) AS all_rules
      WHERE r ->> 'expires_at' IS NOT NULL GROUP BY 1) e
    WHERE g.org_id = $1 AND position('"expires_at":' IN g.body) > 0
      AND e.expires_at::timestamptz > $2::timestamptz AND e.expires_at::timestamptz <= $3::timestamptz

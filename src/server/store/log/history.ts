@@ -53,9 +53,9 @@ const listNamesakes = statement<StateRow & PageRow>(
   'list_namesakes',
   withinBytes(
     `SELECT s.revision, s.type, s.at, s.user_id, u.username, s.body FROM (
-       SELECT DISTINCT ON (s.id) s.* FROM devices d JOIN history s
+       SELECT DISTINCT ON (s.id) s.* FROM (SELECT id, org_id, (body || '}')::json ->> 'hostname' AS hostname FROM devices WHERE org_id = $1 AND id = $2) d JOIN history s
          ON s.org_id = d.org_id AND s.kind = 'device' AND md5(${hostnameOf}) = md5(d.hostname) AND ${hostnameOf} = d.hostname AND s.id <> d.id
-       WHERE d.org_id = $1 AND d.id = $2 AND d.hostname <> ''
+       WHERE d.hostname <> ''
        ORDER BY s.id, s.revision DESC) AS s LEFT JOIN users u ON u.id = s.user_id
      WHERE s.revision < coalesce($3::bigint, 9223372036854775807)
      ORDER BY s.revision DESC LIMIT $4`,

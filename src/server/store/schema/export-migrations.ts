@@ -38,6 +38,9 @@ const addSums = (...sources: readonly (readonly ['' | '-', string])[]): string =
             ('selectors', s.owner_id = s.org_id, m.selectors, s.selectors, l.selectors)) AS c (name, is_concerned, grown, sum, most)
           WHERE c.is_concerned AND c.grown > 0 AND c.sum > c.most ORDER BY s.owner_id = s.org_id, c.name LIMIT 1;`;
 
+/** Servers of this version of the schema and of later ones run side by side, while they are replaced one after the other. Those of an earlier one stop first. */
+export const rollingSince = 57;
+
 export const exportMigrations: readonly Migration[] = [
   {
     version: 39,
@@ -337,6 +340,27 @@ export const exportMigrations: readonly Migration[] = [
       ALTER TABLE tokens ADD COLUMN next_digest bytea CHECK (next_digest IS NULL OR device_id IS NOT NULL), ADD COLUMN renewed_at timestamptz,
         ADD COLUMN renewal_asked boolean NOT NULL DEFAULT false;
       CREATE UNIQUE INDEX tokens_next_digest ON tokens (next_digest) WHERE next_digest IS NOT NULL;
+    `,
+  },
+  {
+    version: 57,
+    title: 'a record is stored once, as it goes over the wire; columns are what rows are found by',
+    // Servers of an earlier version write these columns: they stop before this step.
+    sql: `
+      -- The groups that the device lists, and listed before the change that is being tried.
+      ALTER TABLE devices ADD COLUMN listed uuid[] NOT NULL DEFAULT '{}';
+      UPDATE devices SET listed = ARRAY(SELECT DISTINCT id FROM (
+          SELECT unnest(security_groups) AS id UNION ALL SELECT json_array_elements_text(trial::json -> 'before' -> 'security_groups')::uuid) AS l)
+        WHERE security_groups <> '{}' OR trial IS NOT NULL;
+      CREATE INDEX devices_listed ON devices USING gin (listed) WHERE listed <> '{}';
+      ALTER TABLE devices DROP COLUMN public_key, DROP COLUMN local_ip, DROP COLUMN tunnel_ip, DROP COLUMN child_prefix, DROP COLUMN relay,
+        DROP COLUMN discovery, DROP COLUMN reflexive_ip4, DROP COLUMN endpoint_local_address_ip4, DROP COLUMN symmetric_nat, DROP COLUMN hostname,
+        DROP COLUMN addresses, DROP COLUMN labels, DROP COLUMN security_groups, DROP COLUMN trial, DROP COLUMN created_at, DROP COLUMN updated_at;
+      ALTER TABLE security_groups ALTER COLUMN rules DROP EXPRESSION, ALTER COLUMN selectors DROP EXPRESSION;
+      ALTER TABLE security_groups DROP COLUMN group_description, DROP COLUMN inbound_rules, DROP COLUMN outbound_rules, DROP COLUMN applies_to,
+        DROP COLUMN trial, DROP COLUMN created_at, DROP COLUMN updated_at,
+        ADD CHECK (selectors = 0 OR (user_id IS NULL AND NOT is_default)), ADD CHECK (guardrail IS NULL OR selectors > 0);
+      DROP TABLE group_selectors, device_groups;
     `,
   },
 ];

@@ -231,6 +231,55 @@ test('what stood before there was a history is its first state, by nobody known;
   expect(await problemOf(store.history.groupsAt(org, 2, { reader }))).toEqual({ code: 'revision_gone', oldest: 3 });
 });
 
+test('lists and rules of version 56 count as before: those on trial too, and no column holds a record a second time', async () => {
+  const url = await postgres.emptyUrl();
+  const steps = migrations.filter(({ version }) => version < 57);
+  await migrate(url, steps.slice(0, 6));
+  await query(url, versionOne);
+  await migrate(url, steps);
+  const [web, db, ops] = ['a1', 'a2', 'a3'].map((end) => `00000000-0000-7000-8000-0000000000${end}`);
+  const named = (
+    id: string | undefined,
+    name: string,
+    revision: number,
+  ) => `('${id}', '00000000-0000-7000-8000-000000000002', false, false, 0, '${name}', '',
+    '[{"ip_protocol":"ipv4"}]', '[]', '[]', '{"before":{"inbound_rules":[{},{}],"applies_to":[{"labels":["db"]}]}}', ${revision}, '2026-01-01Z', '2026-01-01Z',
+    '{"id":"${id}","group_name":"${name}","inbound_rules":[{"ip_protocol":"ipv4"}]')`;
+  await query(
+    url,
+    `INSERT INTO security_groups (id, org_id, is_default, is_applied, left_at, group_name, group_description, inbound_rules, outbound_rules, applies_to, trial,
+       revision, created_at, updated_at, body)
+     VALUES ${[named(web, 'web', 4), named(db, 'db', 5), named(ops, 'ops', 6)].join(', ')};
+     UPDATE devices SET security_groups = '{${web}}', trial = '{"before":{"security_groups":["${db}","${web}"]}}', revision = 7, hostname = 'w1',
+       body = '{"id":"00000000-0000-7000-8000-000000000004","hostname":"w1","security_groups":["${web}"]';
+     UPDATE heads SET revision = 7, devices = 1, groups = 4`,
+  );
+  const summed = 'SELECT owner_id, rules, bytes, selectors FROM group_sums ORDER BY owner_id';
+  const before = await query(url, summed);
+  const store = await openTestStore(url);
+  expect(await query(url, summed)).toEqual(before);
+  expect(await query(url, 'SELECT rules, selectors FROM security_groups WHERE NOT is_default')).toEqual(
+    Array.from({ length: 3 }, () => ({ rules: 3, selectors: 1 })),
+  );
+  const olga = (await store.users.byName('olga'))?.id ?? fail();
+  const [org] = await store.organizations.list({ member: olga });
+  const removed = store.groups.delete(
+    org?.id ?? fail(),
+    { ...asServer, user_id: olga },
+    'organization',
+    parseGroupId(web ?? fail()),
+  );
+  expect(await problemOf(removed)).toMatchObject({ code: 'group_in_use' });
+  expect(await query(url, 'SELECT listed FROM devices')).toEqual([{ listed: expect.arrayContaining([web, db]) }]);
+  const columns = await query<{ name: string }>(
+    url,
+    `SELECT column_name AS name FROM information_schema.columns WHERE table_name = 'devices' ORDER BY column_name`,
+  );
+  expect(columns.map(({ name }) => name).join(' ')).toBe(
+    'body born id isolated key_digest listed org_id revision user_id',
+  );
+});
+
 function fail(): never {
   throw new Error('missing');
 }

@@ -6,9 +6,11 @@ import { listLimit, type Phase } from '../data/phase.ts';
 /** The message names only the first few. */
 const named = 20;
 
-/** How long a list of a record was before its trial, whose end brings it back. */
-const lengthBefore = (trial: string, list: string): string =>
-  `coalesce(json_array_length(${trial}::json -> 'before' -> '${list}'), 0)`;
+/** How long a list of a record is, and was before its trial, whose end brings it back. */
+const lengths = (record: string, list: string): string =>
+  ['', `-> 'trial' -> 'before' `]
+    .map((at) => `coalesce(json_array_length((${record}.body || '}')::json ${at}-> '${list}'), 0)`)
+    .join(', ');
 
 const furtherGroups = statement<{ id: string; name: string; groups: number }>(
   'further_groups',
@@ -18,13 +20,13 @@ const furtherGroups = statement<{ id: string; name: string; groups: number }>(
 const longLists = statement<{ id: string; name: string; devices: number }>(
   'long_lists',
   `SELECT o.id, o.name, count(*) AS devices FROM devices d JOIN organizations o ON o.id = d.org_id
-   WHERE greatest(cardinality(d.security_groups), ${lengthBefore('d.trial', 'security_groups')}) > $1 GROUP BY o.id ORDER BY o.id`,
+   WHERE cardinality(d.listed) > $1 AND greatest(${lengths('d', 'security_groups')}) > $1 GROUP BY o.id ORDER BY o.id`,
 );
 
 const appliedByLabel = statement<{ id: string; name: string; groups: number }>(
   'groups_by_label',
   `SELECT o.id, o.name, count(*) AS groups FROM security_groups g JOIN organizations o ON o.id = g.org_id
-   WHERE g.applies_to <> '[]' OR ${lengthBefore('g.trial', 'applies_to')} > 0 GROUP BY o.id ORDER BY o.id`,
+   WHERE g.selectors > 0 GROUP BY o.id ORDER BY o.id`,
 );
 
 const shown = (lines: readonly string[]): string[] =>

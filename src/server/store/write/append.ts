@@ -1,6 +1,6 @@
 /**
  * Owns the statements that append what writes have decided to the log, and keep it as records, history and identities. There is no other
- * way to move an organization's head. Every column of a record is read from its wire text.
+ * way to move an organization's head. A record is its wire text; columns beside it serve indexes, conditions and limits.
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 import { statement, type Statement } from '../postgres/sql.ts';
@@ -28,8 +28,9 @@ export const moveHead = statement<WrittenHead>('move_head', movedHead(2));
 /** What becomes of the record that has the entries: it is new, it is there, it goes. */
 export type Place = 'new' | 'changed' | 'gone';
 
-/** What an entry of the log says beside its record, by column. */
+/** What an entry of the log says, by column: its record as it goes over the wire, and what its row is found by. */
 const entryColumns = {
+  id: 'uuid',
   record: 'json',
   revision: 'bigint',
   type: 'text',
@@ -42,16 +43,15 @@ const entryColumns = {
   born: 'bigint',
   actor: 'uuid',
   at: 'timestamptz',
+  user_id: 'uuid',
 };
 
 interface Table {
   readonly kind: WatchKind;
   readonly name: 'devices' | 'security_groups';
-  /** Of an entry, beside those of every entry. */
+  /** What an entry says beside that, and the row does not keep. */
   readonly entry: Readonly<Record<string, string>>;
-  /** The fields of a record, with their types. */
-  readonly fields: Readonly<Record<string, string>>;
-  /** The columns of the table beside id, organization, revision and body, each from the fields and the entry. */
+  /** What the row keeps beside id, organization, revision and body: only what an index, a condition or a limit needs. */
   readonly columns: Readonly<Record<string, string>>;
   /** What the log says of the identity. */
   readonly identity: string;
@@ -70,19 +70,18 @@ const writes = ({ name, columns }: Pick<Table, 'name' | 'columns'>, place: Place
     return `DELETE FROM ${name} r USING n WHERE n.is_last AND r.id = n.id AND (r.org_id = $1) IS TRUE`;
   if (place === 'new')
     return `INSERT INTO ${name} (org_id, id, ${names.join(', ')}, revision, born, body)
-     SELECT $1, n.id, ${Object.values(columns).join(', ')}, n.revision, n.born, n.body FROM n WHERE n.is_last`;
-  return `UPDATE ${name} r SET ${names.map((column) => `${column} = ${column === 'key_digest' ? 'coalesce(n.key_digest, r.key_digest)' : columns[column]}`).join(', ')}, revision = n.revision, body = n.body
+     SELECT $1, n.id, ${names.map((column) => `n.${column}`).join(', ')}, n.revision, n.born, n.body FROM n WHERE n.is_last`;
+  return `UPDATE ${name} r SET ${names.map((column) => `${column} = ${column === 'key_digest' ? 'coalesce(n.key_digest, r.key_digest)' : `n.${column}`}`).join(', ')}, revision = n.revision, body = n.body
      FROM n WHERE n.is_last AND r.id = n.id AND (r.org_id = $1) IS TRUE`;
 };
 
 function append(table: Table, place: Place): Statement<WrittenHead> {
-  const { kind, name, entry, fields, identity, besides } = table;
+  const { kind, name, entry, columns, identity, besides } = table;
   // Without the closing brace: a body is the wire text before its revision.
   return statement(
     `append_${place}_${name}`,
     `WITH n AS MATERIALIZED (
-       SELECT a.*, left(a.record::text, -1) AS body, r.*
-       FROM json_to_recordset($2::json) AS a (${list({ ...entryColumns, ...entry })}), json_to_record(a.record) AS r (${list({ id: 'uuid', ...fields })})),
+       SELECT a.*, left(a.record::text, -1) AS body FROM json_to_recordset($2::json) AS a (${list({ ...entryColumns, ...entry, ...columns })})),
      written AS (${writes(table, place)}),
      kept AS (
        INSERT INTO history (org_id, kind, id, revision, type, owner_id, only_for, user_id, at, body)
@@ -100,80 +99,29 @@ function append(table: Table, place: Place): Statement<WrittenHead> {
 const groups: Table = {
   kind: 'security-groups',
   name: 'security_groups',
-  entry: { is_applied: 'boolean', inbound_ranges: 'integer', outbound_ranges: 'integer' },
-  fields: {
+  entry: {},
+  columns: {
     user_id: 'uuid',
     is_default: 'boolean',
+    is_applied: 'boolean',
+    left_at: 'bigint',
     group_name: 'text',
-    group_description: 'text',
-    inbound_rules: 'json',
-    outbound_rules: 'json',
-    applies_to: 'json',
     guardrail: 'text',
     mode: 'text',
-    trial: 'json',
-    created_at: 'timestamptz',
-    updated_at: 'timestamptz',
-  },
-  columns: {
-    user_id: 'n.user_id',
-    is_default: 'coalesce(n.is_default, false)',
-    is_applied: 'n.is_applied',
-    left_at: 'n.left_at',
-    group_name: 'n.group_name',
-    group_description: 'n.group_description',
-    inbound_rules: `coalesce(n.inbound_rules::text, '[]')`,
-    outbound_rules: `coalesce(n.outbound_rules::text, '[]')`,
-    applies_to: `coalesce(n.applies_to::text, '[]')`,
-    guardrail: 'n.guardrail',
-    mode: `coalesce(n.mode, 'enforce')`,
-    inbound_ranges: 'n.inbound_ranges',
-    outbound_ranges: 'n.outbound_ranges',
-    trial: 'n.trial::text',
-    created_at: 'n.created_at',
-    updated_at: 'n.updated_at',
+    inbound_ranges: 'integer',
+    outbound_ranges: 'integer',
+    rules: 'integer',
+    selectors: 'integer',
   },
   identity: 'NULL',
   besides: '',
 };
 
-const same = (...names: readonly string[]): Readonly<Record<string, string>> =>
-  Object.fromEntries(names.map((name) => [name, `n.${name}`]));
-
 const devices: Table = {
   kind: 'device',
   name: 'devices',
-  entry: { identity: 'json', is_identity: 'boolean', key_digest: 'bytea' },
-  fields: {
-    user_id: 'uuid',
-    public_key: 'text',
-    local_ip: 'text',
-    tunnel_ip: 'text',
-    child_prefix: 'json',
-    relay: 'boolean',
-    discovery: 'boolean',
-    reflexive_ip4: 'text',
-    endpoint_local_address_ip4: 'text',
-    symmetric_nat: 'boolean',
-    hostname: 'text',
-    addresses: 'text[]',
-    labels: 'text[]',
-    security_groups: 'uuid[]',
-    isolated: 'json',
-    trial: 'json',
-    created_at: 'timestamptz',
-    updated_at: 'timestamptz',
-  },
-  columns: {
-    ...same('user_id', 'public_key', 'local_ip', 'tunnel_ip', 'relay', 'discovery', 'reflexive_ip4'),
-    ...same('endpoint_local_address_ip4', 'symmetric_nat', 'hostname', 'key_digest', 'created_at', 'updated_at'),
-    child_prefix: 'n.child_prefix::text',
-    addresses: `coalesce(n.addresses, '{}')`,
-    labels: `coalesce(n.labels, '{}')`,
-    security_groups: `coalesce(n.security_groups, '{}')`,
-    isolated: `coalesce(n.isolated::text, '')`,
-    trial: 'n.trial::text',
-  },
+  entry: { identity: 'json', is_identity: 'boolean' },
+  columns: { user_id: 'uuid', key_digest: 'bytea', listed: 'uuid[]', isolated: 'text' },
   identity: 'left(n.identity::text, -1)',
   // A separate table, so that a device that only moves between networks writes nothing there (docs/decisions/database.md).
   besides: `, identities AS (
@@ -196,26 +144,6 @@ export const appendOrganization = statement<never>(
   'append_organization',
   `INSERT INTO changes (org_id, revision, kind, type, id, body, left_at, era)
    SELECT $1, $2, 'organization', 'change', $1, '{"id":"' || $1::uuid || '"', 0, ${era}`,
-);
-
-/** The groups that a device lists, or listed before the change that is being tried. Values: devices, their lists as JSON arrays. */
-export const relink = statement<never>(
-  'relink',
-  `WITH asked AS MATERIALIZED (
-     SELECT a.device_id, ARRAY(SELECT value::uuid FROM json_array_elements_text(a.list::json)) AS list
-     FROM unnest($1::uuid[], $2::text[]) AS a (device_id, list)),
-   gone AS (DELETE FROM device_groups g USING asked a WHERE g.device_id = a.device_id AND g.group_id <> ALL (a.list))
-   INSERT INTO device_groups (device_id, group_id) SELECT device_id, unnest(list) FROM asked ON CONFLICT DO NOTHING`,
-);
-
-/** Nobody but servers of earlier versions reads selectors from a table, while they run beside this one. Values: organization, groups, what they apply to. */
-export const keepSelectors = statement<never>(
-  'keep_selectors',
-  `WITH asked AS MATERIALIZED (SELECT a.id, a.applies_to FROM unnest($2::uuid[], $3::text[]) AS a (id, applies_to)),
-   dropped AS (DELETE FROM group_selectors s USING asked a WHERE s.group_id = a.id)
-   INSERT INTO group_selectors (group_id, org_id, labels)
-   SELECT a.id, $1, ARRAY(SELECT json_array_elements_text(s.selector -> 'labels'))
-   FROM asked a CROSS JOIN LATERAL json_array_elements(a.applies_to::json) AS s (selector)`,
 );
 
 interface StateRow {

@@ -15,17 +15,7 @@ import { refuse } from '../../../problems.ts';
 import type { ModelInTransaction } from '../../model/organizations.ts';
 import type { Runner } from '../../postgres/connection.ts';
 import { withRevision, type Statement, type Value } from '../../postgres/sql.ts';
-import {
-  appendOrganization,
-  appends,
-  keepSelectors,
-  loadDevices,
-  loadGroups,
-  loadKeys,
-  moveHead,
-  relink,
-  type Place,
-} from '../append.ts';
+import { appendOrganization, appends, loadDevices, loadGroups, loadKeys, moveHead, type Place } from '../append.ts';
 import { insertAudit } from '../audit-entry.ts';
 import type { WrittenHead } from '../../schema/history-guard.ts';
 import {
@@ -89,15 +79,13 @@ interface Wanted {
 
 const bodyOf = (content: object): string => JSON.stringify(content).slice(0, -1);
 
+const sumOf = (...lists: readonly (readonly unknown[] | undefined)[]): number =>
+  lists.reduce((sum, list) => sum + (list?.length ?? 0), 0);
+
 type Send = (statement: Statement<unknown>, values: readonly Value[]) => void;
 
 /** The audit and the head were sent already. */
 const none: readonly Value[] = [null, null, null, null, null];
-
-/** What was known of the record at the last flush. */
-function remember(known: Map<string, string>, id: string, value: unknown): void {
-  if (!known.has(id)) known.set(id, JSON.stringify(value));
-}
 
 export class Records {
   readonly #tx: Runner;
@@ -120,9 +108,6 @@ export class Records {
   #besides: { readonly statement: Statement<unknown>; readonly values: readonly Value[] }[] = [];
   /** Since the last flush: which records the database has. */
   readonly #stored = new Map<string, boolean>();
-  /** Devices and groups that were written since the last flush, with what they listed and applied to before. */
-  readonly #relinked = new Map<string, string>();
-  readonly #reapplied = new Map<string, string>();
   #era: string | undefined;
 
   constructor(place: { readonly tx: Runner; readonly org: string; readonly model?: ModelInTransaction | undefined }) {
@@ -219,7 +204,6 @@ export class Records {
       leftAt: view.leaves === true ? revision : (before?.leftAt ?? 0),
     });
     this.#set(this.#groups, id, state);
-    remember(this.#reapplied, id, before?.record.applies_to ?? []);
     this.#write('security-groups', before, state, {
       ...this.#common(state, 'change', { by, at, isKept: true }),
       ...this.#groupColumns(state),
@@ -262,13 +246,13 @@ export class Records {
       if (oldKey !== undefined) this.#set(this.#keys, keyDigest(this.#org, oldKey), undefined);
       this.#set(this.#keys, digest, id);
     }
-    remember(this.#relinked, id, before === undefined ? [] : listedBy(before.record));
     this.#write(
       'device',
       before,
       state,
       {
         ...this.#common(state, 'change', { by, at, isKept }),
+        ...this.#deviceColumns(record),
         ...(digest !== undefined && { key_digest: `\\x${digest}` }),
       },
       isIdentity ? bodyOf(identityContent(record)) : undefined,
@@ -342,8 +326,7 @@ export class Records {
       this.#notes.length = mark.notes;
       this.#besides.length = mark.besides;
     } else {
-      for (const known of [this.#groups, this.#devices, this.#keys, this.#stored, this.#relinked, this.#reapplied])
-        known.clear();
+      for (const known of [this.#groups, this.#devices, this.#keys, this.#stored]) known.clear();
       this.#undo = [];
       this.#written = [];
       this.#notes = [];
@@ -443,33 +426,10 @@ export class Records {
     };
     for (const place of ['new', 'changed'] as const) append('security-groups', place);
     for (const place of ['new', 'changed'] as const) append('device', place);
-    this.#sendLists(send);
     append('device', 'gone');
     append('security-groups', 'gone');
     for (const { kind, entry } of written)
       if (kind === 'organization') send(appendOrganization, [this.#org, entry.revision]);
-  }
-
-  /** What is known of lists and of labels beside the records. */
-  #sendLists(send: Send): void {
-    const devices: [string, string][] = [];
-    for (const [id, list] of this.#relinked) {
-      const device = this.#devices.get(id);
-      if (device === undefined) continue;
-      const now = JSON.stringify(listedBy(device.record));
-      if (now !== list) devices.push([id, now]);
-    }
-    this.#relinked.clear();
-    if (devices.length > 0) send(relink, [devices.map(([id]) => id), devices.map(([, list]) => list)]);
-    const groups: [string, string][] = [];
-    for (const [id, applies] of this.#reapplied) {
-      const group = this.#groups.get(id);
-      if (group === undefined) continue;
-      const now = JSON.stringify(group.record.applies_to ?? []);
-      if (now !== applies) groups.push([id, now]);
-    }
-    this.#reapplied.clear();
-    if (groups.length > 0) send(keepSelectors, [this.#org, groups.map(([id]) => id), groups.map(([, text]) => text)]);
   }
 
   #next({ devices = 0, groups = 0 }: { readonly devices?: number; readonly groups?: number }): number {
@@ -489,21 +449,35 @@ export class Records {
   }
 
   #common(
-    { revision, born }: GroupState | DeviceState,
+    { id, revision, born, record }: GroupState | DeviceState,
     type: 'change' | 'delete',
     { by, at, isKept }: Made & { readonly isKept: boolean },
   ): object {
-    return { revision, type, is_kept: isKept, born, actor: by, at };
+    return { id, user_id: record.user_id, revision, type, is_kept: isKept, born, actor: by, at };
   }
 
   #groupColumns({ onlyFor, leftAt, isApplied, record }: GroupState): object {
+    const { inbound_rules = [], outbound_rules = [], applies_to = [], trial } = record;
+    const before = trial?.before;
     return {
       only_for: onlyFor,
       left_at: leftAt,
       is_applied: isApplied,
-      inbound_ranges: countNamed(record.inbound_rules ?? []),
-      outbound_ranges: countNamed(record.outbound_rules ?? []),
+      is_default: record.is_default === true,
+      group_name: record.group_name,
+      guardrail: record.guardrail,
+      mode: record.mode ?? 'enforce',
+      inbound_ranges: countNamed(inbound_rules),
+      outbound_ranges: countNamed(outbound_rules),
+      // What a trial replaced counts too, so that its end never grows.
+      rules: sumOf(inbound_rules, outbound_rules, before?.inbound_rules, before?.outbound_rules),
+      selectors: sumOf(applies_to, before?.applies_to),
     };
+  }
+
+  #deviceColumns(record: DeviceContent): object {
+    const { isolated } = record;
+    return { listed: listedBy(record), isolated: isolated === undefined ? '' : JSON.stringify(isolated) };
   }
 
   #write(
