@@ -15,7 +15,15 @@ import {
   UpdateDevice,
 } from './device.ts';
 import { IsolateDevice, IsolationPreview } from './isolation.ts';
-import { MoveDeviceQuery, PageQuery, PastPageQuery, SkipTestsQuery, UpdateDeviceQuery } from './list.ts';
+import {
+  CreateDeviceQuery,
+  DryRunQuery,
+  MoveDeviceQuery,
+  PageQuery,
+  PastPageQuery,
+  SkipTestsQuery,
+  UpdateDeviceQuery,
+} from './list.ts';
 import type { Row } from './operation-row.ts';
 import { AddEnrollmentKey, EnrollmentKey, IssuedEnrollmentKey } from './user.ts';
 
@@ -26,7 +34,7 @@ export const deviceRows = {
     tag: 'devices',
     summary: 'Register a device',
     idempotent: 'secret',
-    query: SkipTestsQuery,
+    query: CreateDeviceQuery,
     body: AddDevice,
     bodyReader: 'handler',
     answer: RegisteredDevice,
@@ -103,6 +111,7 @@ export const deviceRows = {
     subject: 'device',
     tag: 'devices',
     summary: 'Isolate a device: it exchanges traffic with its server and with what is allowed, and with no other',
+    query: DryRunQuery,
     body: IsolateDevice,
     bodyReader: 'handler',
     answer: IsolatedDevice,
@@ -123,6 +132,7 @@ export const deviceRows = {
     subject: 'device',
     tag: 'devices',
     summary: 'Lift the isolation of a device',
+    query: DryRunQuery,
     answer: Device,
     etag: true,
     conditional: true,
@@ -184,6 +194,7 @@ export const deviceRows = {
     tag: 'devices',
     summary: 'Issue an enrollment key',
     idempotent: 'secret',
+    query: DryRunQuery,
     body: AddEnrollmentKey,
     bodyOptional: true,
     answer: IssuedEnrollmentKey,
@@ -211,6 +222,7 @@ export const deviceRows = {
     subject: 'enrollment key',
     tag: 'devices',
     summary: 'Revoke an enrollment key',
+    query: DryRunQuery,
     answer: EnrollmentKey,
   },
 } as const satisfies Readonly<Record<string, Row>>;

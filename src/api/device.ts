@@ -169,7 +169,7 @@ export const DeviceReport = Type.Object(
         minimum: 1,
         maximum: largestRevision,
         description:
-          'How `policy_digest` was made; 1 when absent. A digest of another form than the server makes proves nothing.',
+          'How `policy_digest` was made; 1 when absent. The server compares only digests that were made in its own way.',
       }),
     ),
     code: Type.Optional(ShortText('What went wrong last, for a program, such as `not_understood`.')),

@@ -89,7 +89,18 @@ const skipTests = {
     Type.Boolean({ description: 'Also where policy tests fail by it; for owners only, and in the audit.' }),
   ),
 };
+/** Of a write that can be previewed by itself. */
+export const dryRunQuery = {
+  dry_run: Type.Optional(
+    Type.Boolean({
+      description:
+        'Judge the write and answer as it would, refusals included, and write nothing. Revisions and ids of the answer are not those of a later write.',
+    }),
+  ),
+} as const;
+
 export const SkipTestsQuery = Type.Object(skipTests, strict);
+export const CreateDeviceQuery = Type.Object({ ...skipTests, ...dryRunQuery }, strict);
 
 /** What makes a write a trial. */
 export const trialQuery = {
@@ -130,7 +141,7 @@ export const UpdateGroupQuery = Type.Object({ ...WriteGroupQuery.properties, det
 
 export const UpdateDeviceQuery = Type.Object({ ...skipTests, detach, ...trialQuery }, strict);
 
-export const MoveDeviceQuery = Type.Object({ ...skipTests, detach }, strict);
+export const MoveDeviceQuery = Type.Object({ ...skipTests, ...dryRunQuery, detach }, strict);
 
 /** Devices outside the scope of a trial take the change when it is kept or widened. */
 export const KeepTrialQuery = Type.Object({ ...skipTests, detach }, strict);
@@ -165,15 +176,7 @@ export const RemoveUserQuery = Type.Object(
   strict,
 );
 
-/** Of a write that can be previewed by itself. */
-export const dryRunQuery = {
-  dry_run: Type.Optional(
-    Type.Boolean({
-      description:
-        'Judge the write and answer as it would, refusals included, and write nothing. Revisions and ids of the answer are not those of a later write.',
-    }),
-  ),
-} as const;
+export const DryRunQuery = Type.Object(dryRunQuery, strict);
 
 export const RemoveMemberQuery = Type.Object(
   {

@@ -8,6 +8,7 @@ import { flowRows } from './flows/operations.ts';
 import { AddSecurityGroup, SecurityGroup, UpdateSecurityGroup, WrittenGroup } from './group.ts';
 import { historyRows } from './history/operations.ts';
 import {
+  DryRunQuery,
   DeleteGroupQuery,
   PastPageQuery,
   AuditQuery,
@@ -199,6 +200,7 @@ export const rows = {
     cost: 'fixed',
     tag: 'organizations',
     summary: 'Change an organization',
+    query: DryRunQuery,
     body: UpdateOrganization,
     answer: Organization,
     etag: true,
@@ -228,6 +230,7 @@ export const rows = {
     tag: 'organizations',
     summary: 'Add a member',
     idempotent: 'plain',
+    query: DryRunQuery,
     body: AddMember,
     answer: Member,
     fails: ['already_member', 'limit_reached'],
@@ -246,6 +249,7 @@ export const rows = {
     subject: 'user',
     tag: 'organizations',
     summary: "Change a member's role: make an owner, or an owner a member",
+    query: DryRunQuery,
     body: UpdateMember,
     answer: Member,
     fails: ['last_owner'],
@@ -276,6 +280,7 @@ export const rows = {
     tag: 'organizations',
     summary: 'Invite a person who becomes a member at the next sign-in',
     idempotent: 'plain',
+    query: DryRunQuery,
     body: AddInvitation,
     answer: Invitation,
     fails: ['limit_reached'],
@@ -293,6 +298,7 @@ export const rows = {
     cost: 'fixed',
     tag: 'organizations',
     summary: 'Revoke an invitation',
+    query: DryRunQuery,
     answer: Invitation,
   },
 

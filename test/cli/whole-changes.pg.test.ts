@@ -243,6 +243,46 @@ it('a dry run of undo says who gains and loses what, and is refused as the undo 
   expect([await head(), later - before]).toEqual([later, 1]);
 });
 
+it('every other dry run is refused where its command is, and writes nothing where it is not', async () => {
+  const { owner, place } = people;
+  const device = { public_key: 'web', hostname: 'web-1', tunnel_ip: '100.64.0.2' };
+  await place.owner.api.expect(201, 'POST', `${place.base}/devices`, device);
+  const key = JSON.parse(await done(owner.run(['key', 'create', '-o', 'json']))) as { readonly id: string };
+  const { username } = place.owner;
+  const refused = [
+    ['device', 'create', 'web-2', '--public-key', 'web'],
+    ['device', 'move', 'web-1', '--user', 'nobody-there'],
+    ['member', 'add', 'nobody-there'],
+    ['member', 'add', username],
+    ['member', 'role', username, 'member'],
+    ['webhook', 'create', 'https://not-allowed.example/'],
+  ];
+  for (const words of refused) {
+    const dry = await owner.run([...words, '--dry-run']);
+    const real = await owner.run([...words, '--yes']);
+    expect([words, dry.code, dry.stderr]).toEqual([words, real.code, real.stderr]);
+    expect(dry.code).not.toBe(0);
+  }
+  const state = async (): Promise<unknown> => [
+    await head(),
+    await done(owner.run(['log', '--all', '-o', 'json'])),
+    await done(owner.run(['key', 'list', '-o', 'json'])),
+  ];
+  const before = await state();
+  const fine = [
+    ['device', 'create', 'web-2', '--public-key', 'other', '--label', 'web'],
+    ['device', 'isolate', 'web-1', '--reason', 'x'],
+    ['key', 'create', '--label', 'web'],
+    ['key', 'delete', key.id],
+    ['org', 'edit', place.org, '--observe', 'all'],
+  ];
+  for (const words of fine) {
+    const { code, stdout, stderr } = await owner.run([...words, '--dry-run']);
+    expect([words, code, stdout + stderr]).toEqual([words, 0, expect.stringContaining('Nothing was written.')]);
+  }
+  expect(await state()).toEqual(before);
+});
+
 it('a dry run of a removal and of a rotation says in words what would happen, and writes nothing', async () => {
   const { owner, member, place } = people;
   const device = { public_key: 'web', hostname: 'web-1', tunnel_ip: '100.64.0.2', user_id: place.member.id };

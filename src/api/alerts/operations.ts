@@ -1,5 +1,5 @@
 /** Owns the operations on webhooks, as rows of the table of operations (reference 4.9). */
-import { PageQuery } from '../list.ts';
+import { DryRunQuery, PageQuery } from '../list.ts';
 import type { Row } from '../operation-row.ts';
 import { AddWebhook, MadeWebhook, UpdateWebhook, Webhook, WebhookDelivery } from './webhook.ts';
 
@@ -10,6 +10,7 @@ export const webhookRows = {
     tag: 'alerts',
     summary: 'Create a webhook for alerts',
     idempotent: 'secret',
+    query: DryRunQuery,
     body: AddWebhook,
     answer: MadeWebhook,
     fails: ['limit_reached'],
@@ -34,10 +35,18 @@ export const webhookRows = {
     cost: 'fixed',
     tag: 'alerts',
     summary: 'Change a webhook',
+    query: DryRunQuery,
     body: UpdateWebhook,
     answer: Webhook,
   },
-  deleteWebhook: { effect: 'write', cost: 'fixed', tag: 'alerts', summary: 'Delete a webhook', answer: Webhook },
+  deleteWebhook: {
+    effect: 'write',
+    cost: 'fixed',
+    tag: 'alerts',
+    summary: 'Delete a webhook',
+    query: DryRunQuery,
+    answer: Webhook,
+  },
   testWebhook: {
     effect: 'write',
     cost: 'fixed',

@@ -1,4 +1,4 @@
-/** Owns the promise of `--dry-run`: no request that writes leaves the program. A command without a preview of its own says what it did not do. */
+/** Owns the promise of `--dry-run`: nothing is written. A command without a preview of its own has its write judged by the server, where that can, and says what it did not do. */
 import { paths } from '../../api/paths.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { actionText } from '../../client/words/action.ts';
@@ -21,11 +21,6 @@ class DryRunEnd extends Error {
 const isPreview = (url: URL): boolean =>
   url.pathname.endsWith('/simulate') || url.searchParams.get('dry_run') === 'true';
 
-/** Throws unless the request only reads. */
-export function refuseWrite(url: string, { method, body }: { readonly method: string; readonly body?: string }): void {
-  if (method !== 'GET' && !isPreview(new URL(url))) throw new DryRunEnd(method, url, body);
-}
-
 const operations = Object.entries(paths).map(([id, [method, path]]) => ({ id, method, path: path.split('/') }));
 
 function operationAt(method: string, path: string): (typeof operations)[number] | undefined {
@@ -37,7 +32,49 @@ function operationAt(method: string, path: string): (typeof operations)[number] 
   return operations.find(isOf);
 }
 
-const valueWords = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+/** Writes that the server judges by the code that makes them, and takes back (`dry_run`). */
+export const judgedOperations: ReadonlySet<string> = new Set([
+  'createDevice',
+  'moveDevice',
+  'isolateDevice',
+  'liftIsolation',
+  'createEnrollmentKey',
+  'revokeEnrollmentKey',
+  'updateOrganization',
+  'addMember',
+  'updateMember',
+  'removeMember',
+  'createInvitation',
+  'revokeInvitation',
+  'createWebhook',
+  'updateWebhook',
+  'deleteWebhook',
+  'revertChangeSet',
+]);
+
+/** What a dry run asks in place of a write, and how it ends if that is not refused. */
+export interface JudgedWrite {
+  readonly url: string;
+  readonly end: Error;
+}
+
+/** Undefined of a request that only reads. Throws where the server cannot judge the write: it is not sent. */
+export function judgedWrite(
+  url: string,
+  { method, body }: { readonly method: string; readonly body?: string },
+): JudgedWrite | undefined {
+  const asked = new URL(url);
+  if (method === 'GET' || isPreview(asked)) return undefined;
+  const end = new DryRunEnd(method, url, body);
+  if (!judgedOperations.has(operationAt(method, asked.pathname)?.id ?? '')) throw end;
+  asked.searchParams.set('dry_run', 'true');
+  return { url: asked.href, end };
+}
+
+function valueWords(value: unknown): string {
+  if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value.join(', ');
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
 
 function bodyWords(body: string | undefined): string {
   const fields = Object.entries(JSON.parse(body ?? '{}') as object).map(

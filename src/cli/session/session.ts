@@ -9,7 +9,7 @@ import { isUuid } from '../../policy/ids.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { unreadable } from '../terminal/input-file.ts';
 import { nodeFetch } from '../../node/fetch.ts';
-import { refuseWrite } from './dry-run.ts';
+import { judgedWrite } from './dry-run.ts';
 import { findOne } from './find-one.ts';
 import {
   isForPeople,
@@ -345,8 +345,9 @@ export const clientOf = (
     signal,
     createKey: randomUUID,
     fetch: async (url, init) => {
-      if (isDryRun === true) refuseWrite(url, init);
-      const answer = await fetchRenewed(url, init, renew);
+      const judged = isDryRun === true ? judgedWrite(url, init) : undefined;
+      const answer = await fetchRenewed(judged?.url ?? url, init, renew);
+      if (judged !== undefined && answer.status < 300) throw judged.end;
       const tag = init.method === 'GET' || answer.status >= 300 ? null : answer.headers.get('etag');
       const revision = tag === null ? undefined : revisionOf(tag);
       if (revision !== undefined) onWrite?.(revision);

@@ -15,7 +15,7 @@ const rule = (observed: number): RuleUsage => ({
 
 test('a rule that has another share than its group is explained, because its time begins later', () => {
   const note = shareNote({ observed: 0.15, rules: [rule(0.15), rule(0)] });
-  expect(note).toContain('begins when its group got it');
+  expect(note).toContain('from the moment its group got it');
   expect(shareNote({ observed: 0.15, rules: [rule(0.15)] })).toBeUndefined();
   expect(shareNote({ observed: 0.15, rules: [] })).toBeUndefined();
 });

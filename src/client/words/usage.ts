@@ -42,4 +42,4 @@ export function usageSummary({ rules, devices, observed }: GroupUsage): string {
 export const shareNote = ({ rules, observed }: Pick<GroupUsage, 'rules' | 'observed'>): string | undefined =>
   rules.every((rule) => rule.observed === observed)
     ? undefined
-    : 'The share of a rule begins when its group got it. Of that day, only time that cannot be from before counts.';
+    : 'A rule is counted from the moment its group got it, so its share may be another one. Reports from earlier hours of that day do not count.';

@@ -165,6 +165,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, workShares, 
       right: rightOf(id, principal, variables),
       ...(operation.effect === 'write' && { audit: auditEntryOf(id, principal, request, skipsTests) }),
       ...(skipsTests && { tests: 'skip' as const }),
+      ...('dry_run' in query && query.dry_run === true && { isDryRun: true }),
     };
     const call = async (): Promise<HandlerResult> =>
       handler(

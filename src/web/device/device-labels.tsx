@@ -113,7 +113,7 @@ export function DeviceLabels({ device }: { readonly device: Device }): ReactNode
         {governs ? (
           <LabelInput
             label="What is this device?"
-            description="Rules and groups name labels. A label changes nothing by itself."
+            description="Rules and groups name labels. A label that none of them names decides nothing."
             labels={draft ?? labels}
             onChange={change}
             error={draft === undefined ? undefined : labelFault(draft)}

@@ -233,13 +233,13 @@ const read: Handler<'readChangeSet'> = async (call, { store }) => {
 
 const revert: Handler<'revertChangeSet'> = async (call, services) => {
   const { org_id, change_id } = call.params;
-  const { detach, force, dry_run: isDryRun } = call.query;
+  const { detach, force } = call.query;
   const set = await services.store.changeSets.get(org_id, change_id);
   if (call.subjects.byOwner !== true && set.user_id !== call.principal.user_id)
     throw problemTable.not_found({ what: 'change_set' });
   const unseen = await unseenIn(call, set, services);
   const written = await services.store.changeSets
-    .revert(org_id, { ...actorOf(call.by, call), isDryRun }, change_id, { detach, force })
+    .revert(org_id, actorOf(call.by, call), change_id, { detach, force })
     .catch((error: unknown) => {
       if (!(error instanceof StoreError) || error.problem.code !== 'changed_since') throw error;
       const records = error.problem.records.map((one) => (unseen.has(one.id) ? { ...one, name: '' } : one));

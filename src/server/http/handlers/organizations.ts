@@ -113,12 +113,12 @@ const acceptMember: Handler<'acceptMember'> = async (call, { store }) => {
 
 const removeMember: Handler<'removeMember'> = async (call, { store }) => {
   const { org_id, user_id } = call.params;
-  const { keep, detach = false, dry_run: isDryRun } = call.query;
+  const { keep, detach = false } = call.query;
   if (keep !== undefined && user_id === call.principal.user_id) {
     const detail = 'You cannot keep the devices when you leave: an owner must remove you and take them over.';
     throw invalid([{ pointer: '/keep', code: 'contradiction', detail }]);
   }
-  const { member, revision, ...ids } = await store.members.remove(org_id, { ...call.by, isDryRun }, user_id, {
+  const { member, revision, ...ids } = await store.members.remove(org_id, call.by, user_id, {
     keepDevices: keep === 'devices',
     detach,
   });
