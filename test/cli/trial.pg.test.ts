@@ -107,6 +107,7 @@ it('a script gets the id of the trial and how to end it; its exit code tells whe
   expect(id).toMatch(/^[0-9a-f-]{36}$/);
   const again = await owner.run(['group', 'allow', name, 'in', 'tcp', '81', '--confirm-within', '5m']);
   expect([again.code, again.stderr]).toEqual([5, expect.stringContaining(`ringfence trial revert ${id}`)]);
+  expect(again.stderr).toContain(`  ${people.place.owner.username} is trying it, and it is taken back at `);
   const status = await owner.run(['status']);
   expect(status.stdout).toMatch(
     new RegExp(`Trial ${id} on all devices, in force on 0 of 1 device .*: taken back at .* unless confirmed`),

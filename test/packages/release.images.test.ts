@@ -122,6 +122,8 @@ describe('podman compose', () => {
     await done('podman-compose -p ringfence up --detach');
   }, 900_000);
   afterAll(async () => {
+    // The names of its networks are files of this machine.
+    await run('podman-compose -p ringfence down --volumes');
     const closed = once(shell, 'close');
     shell.stdin.end();
     await closed;

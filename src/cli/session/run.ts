@@ -1,9 +1,28 @@
 /** Owns the running of a client command, from its options to its exit code. */
+import { RingfenceError } from '../../client/error.ts';
 import { commandExitOf, exitCodes } from '../terminal/exit.ts';
 import { printable } from '../../policy/names/printable.ts';
 import { dryRunLines } from './dry-run.ts';
 import { Session, type GlobalValues } from './session.ts';
 import { Terminal } from '../terminal/terminal.ts';
+import { endWords } from './trial-words.ts';
+
+/** Whose trial a write was refused for, and until when; empty where that cannot be read any more. */
+async function trialInTheWay(session: Session, error: unknown): Promise<readonly string[]> {
+  if (!(error instanceof RingfenceError) || error.trialId === undefined) return [];
+  try {
+    const [client, organization] = [await session.client(), await session.organization()];
+    const [trial, members] = await Promise.all([
+      client.trials.get(organization, error.trialId),
+      client.members.list(organization),
+    ]);
+    const by = members.find(({ user_id }) => user_id === trial.by)?.username ?? 'a former member';
+    const left = Date.parse(trial.ends_at) - Date.now();
+    return [printable(`  ${by} is trying it, and it is taken back ${endWords(trial, left)} unless confirmed`)];
+  } catch {
+    return [];
+  }
+}
 
 /** What Ctrl-C makes of a command in flight. */
 class Interrupted extends Error {}
@@ -39,7 +58,7 @@ export async function runAction(values: GlobalValues, work: (session: Session) =
     const { code, lines } = commandExitOf(error, { debug: (env['RINGFENCE_DEBUG'] ?? '') !== '' });
     const [first = '', ...rest] = lines;
     terminal.note(`${terminal.paintError('red', 'ringfence:')} ${first}`);
-    for (const line of rest) terminal.note(line);
+    for (const line of [...(await trialInTheWay(session, error)), ...rest]) terminal.note(line);
     process.exitCode = code;
   } finally {
     process.off('SIGINT', onSignal);

@@ -89,7 +89,7 @@ function describe(error: RingfenceError): readonly string[] {
   for (const device of error.devices) if (!isNamedIn(error.message, device)) lines.push(`  device ${device}`);
   if (error.trialId !== undefined) {
     lines.push(
-      `  whose it is and until when: ringfence trial show ${error.trialId}`,
+      `  more about it: ringfence trial show ${error.trialId}`,
       `  to end it: ringfence trial revert ${error.trialId}, or confirm`,
     );
   }
