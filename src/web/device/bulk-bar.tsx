@@ -55,7 +55,12 @@ export function BulkBar({
               </Menu.Dropdown>
             </Menu>
           ) : null}
-          <Button variant="light" color="red.9" leftSection={<TrashIcon size={16} />} onClick={() => setKind('delete')}>
+          <Button
+            variant="default"
+            className="danger"
+            leftSection={<TrashIcon size={16} />}
+            onClick={() => setKind('delete')}
+          >
             Delete
           </Button>
           <CloseButton aria-label="Clear the selection" onClick={clear} />

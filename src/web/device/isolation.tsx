@@ -160,7 +160,7 @@ export function IsolateButton({ device }: { readonly device: Device }): ReactNod
   if (!governs || device.isolated !== undefined) return null;
   return (
     <>
-      <Button variant="light" color="red.9" onClick={() => setOpen(true)}>
+      <Button variant="default" className="danger" onClick={() => setOpen(true)}>
         Isolate
       </Button>
       {isOpen ? <IsolateDialog device={device} close={() => setOpen(false)} /> : null}

@@ -178,7 +178,7 @@ export function DevicePage(): ReactNode {
           <HandOverButton device={device} />
           <IsolateButton device={device} />
           {rights.editDevice(device) ? (
-            <Button variant="light" color="red.9" leftSection={<TrashIcon size={16} />} onClick={remove}>
+            <Button variant="default" className="danger" leftSection={<TrashIcon size={16} />} onClick={remove}>
               Delete
             </Button>
           ) : null}

@@ -152,7 +152,7 @@ export function GroupPage(): ReactNode {
             </Button>
           ) : null}
           {mayEdit ? (
-            <Button variant="light" color="red.9" leftSection={<TrashIcon size={16} />} onClick={remove}>
+            <Button variant="default" className="danger" leftSection={<TrashIcon size={16} />} onClick={remove}>
               {isDefault ? 'Reset' : 'Delete'}
             </Button>
           ) : null}

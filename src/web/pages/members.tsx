@@ -342,7 +342,7 @@ export function MembersPage(): ReactNode {
             {governs && organization !== undefined ? (
               <>
                 <Rename key={organization.name} organization={organization} />
-                <Button variant="light" color="red.9" onClick={removeAll}>
+                <Button variant="default" className="danger" onClick={removeAll}>
                   Delete the organization
                 </Button>
               </>
