@@ -2,11 +2,12 @@
  * Measures the processor time of a write in an organization of 10,000 devices in 100 cohorts with 1,000 policy tests, beside the same write without tests. Every
  * write changes the labels or rules of the organization on a durable PostgreSQL, through the store. Not measured: HTTP, several servers, PostgreSQL.
  */
+import { rightRoles } from '../src/organization/decide/caller.ts';
 import { rm } from 'node:fs/promises';
 import { openDatabase } from '../src/server/database/supervise.ts';
 import type { PolicyTest } from '../src/policy/policy-test/policy-test.ts';
 import { parseDeviceId, parseGroupId } from '../src/policy/ids.ts';
-import { asServer, rightRoles, type Actor } from '../src/server/store/data/actor.ts';
+import { asServer, type Actor } from '../src/server/store/data/actor.ts';
 import { processorMs } from '../src/server/scheduling/time-slices.ts';
 import { openStore } from '../src/server/store/open.ts';
 import { device, group } from '../src/server/store/store.fixture.ts';

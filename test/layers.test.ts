@@ -84,7 +84,7 @@ const rooms: Rooms = {
   },
   ...storeRooms,
   'server/identity': {
-    may: ['server/options', 'node', 'server/problems.ts', 'server/store/data', 'api', 'policy'],
+    may: ['server/options', 'node', 'server/problems.ts', 'server/store/data', 'api', 'organization', 'policy'],
     types: ['server/store'],
     npm: [...service, 'jose', 'oauth4webapi'],
     node: true,

@@ -6,7 +6,8 @@
 import { errors, problemType, type ErrorCode, type RequestProblem } from '../api/codes.ts';
 import type { PolicyTestResult } from '../api/policy-tests/policy-test.ts';
 import type { ProblemBody } from '../api/problem.ts';
-import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId } from '../policy/ids.ts';
+import type { DeviceId, EnrollmentKeyId, OrganizationId } from '../policy/ids.ts';
+import { Refused, type GroupListProblem, type NamedDevices, type Refusal } from '../organization/decide/refusal.ts';
 import { TestsTooCostly } from '../organization/policy-test/effort.ts';
 import type { FailingTest } from '../policy/policy-test/policy-test.ts';
 import { failureInWords } from '../policy/policy-test/words.ts';
@@ -104,7 +105,6 @@ interface Named {
   readonly id: string;
   readonly name: string;
 }
-type NamedDevices = readonly { readonly id: DeviceId; readonly hostname: string }[];
 
 const called = ({ id, name }: Named): string => (name === '' ? id : `${name} (${id})`);
 
@@ -120,25 +120,6 @@ const namedDevices = (devices: NamedDevices, more = 0): string =>
   );
 
 const listed = <Id>(records: readonly { readonly id: Id }[]): Id[] => records.slice(0, mostListed).map(({ id }) => id);
-
-/** One bad entry of a device's `security_groups` list. */
-export interface GroupListProblem {
-  /** Position in the list; -1 when the list as a whole is at fault (`too_many`, `too_many_ranges`). */
-  readonly index: number;
-  /**
-   * `unknown_group`: no group of the device's user or of the organization has this id (the code is the same for absent
-   * groups and for groups of other users and organizations); `default_group`: the default is implied by an empty list;
-   * `duplicate`: named before in the same list; `too_many`: more entries than the phase allows; `too_many_ranges`: the
-   * groups name more address ranges together than a device may have; `guardrail`: it applies by label and never by
-   * list.
-   */
-  readonly code: 'unknown_group' | 'default_group' | 'duplicate' | 'guardrail' | 'too_many' | 'too_many_ranges';
-  readonly group?: GroupId;
-  /** With `too_many`: how many entries the phase allows; with `too_many_ranges`: how many ranges. */
-  readonly allowed?: number;
-  /** With `too_many_ranges`: how many there are. */
-  readonly ranges?: number;
-}
 
 const listEntry: {
   readonly [Code in GroupListProblem['code']]: (problem: GroupListProblem) => Omit<RequestProblem, 'pointer'>;
@@ -532,8 +513,12 @@ type PlainProblem = {
     : unknown);
 }[keyof Table];
 
+/** Every refusal of a decision has a row. */
+type Row<Problem extends PlainProblem> = Problem;
+
 export type StoreProblem =
   | PlainProblem
+  | Row<Refusal>
   /** A part of a change set is refused: which, and why. `index` counts in the list of the set. */
   | {
       readonly code: 'change_refused';
@@ -542,20 +527,14 @@ export type StoreProblem =
       readonly problem: PlainProblem;
     };
 
-/** The one error that leaves the store. `problem` narrows by `code`; `cause` is for the log, never for the wire. */
-export class StoreError extends Error {
-  readonly problem: StoreProblem;
-
-  constructor(problem: StoreProblem, options: { readonly cause?: unknown; readonly message?: string } = {}) {
-    super(options.message ?? problem.code, 'cause' in options ? { cause: options.cause } : {});
-    this.name = 'StoreError';
-    this.problem = problem;
-  }
-
-  get code(): StoreProblem['code'] {
-    return this.problem.code;
-  }
+interface StoreErrorClass {
+  new (problem: StoreProblem, options?: { readonly cause?: unknown; readonly message?: string }): StoreError;
+  readonly prototype: StoreError;
 }
+
+/** The one error that leaves the store. `problem` narrows by `code`; `cause` is for the log, never for the wire. */
+export const StoreError: StoreErrorClass = Refused;
+export type StoreError = Refused<StoreProblem>;
 
 /** Whether the organization has outgrown its policy tests. */
 export const isTooCostly = (cause: unknown): boolean =>

@@ -58,6 +58,7 @@ export const httpRooms: Rooms = {
   },
   'server/http/guard': {
     may: [
+      'organization',
       'server/limits',
       'server/options',
       'server/scheduling',

@@ -1,9 +1,10 @@
 /** Owns the step from a header or a cookie to the caller. */
+import type { Timestamp } from '../../organization/decide/records.ts';
 import type { EnrollmentKeyId, OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Store } from '../store/open.ts';
 import type { VisibleSubject, Subject } from '../store/accounts/access.ts';
 import type { EnrollmentKeys } from '../store/devices/enrollment-keys.ts';
-import type { Credential, Timestamp } from '../store/data/records.ts';
+import type { Credential } from '../store/data/records.ts';
 import { isSignedToken, type ProvenClaims, type Rejected, type VerifyToken } from './oidc.ts';
 import { digestOf, digestOfEnrollmentKey, isEnrollmentKey } from './secret.ts';
 import type { BrowserSessions } from './sessions.ts';

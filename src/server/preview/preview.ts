@@ -1,4 +1,5 @@
 /** Owns the preview of a change: the organization before, the organization after, and the differences between them. */
+import type { Phase } from '../../organization/decide/phase.ts';
 import type { SimulationWarning } from '../../api/change/simulation.ts';
 import { limits } from '../../api/limits.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
@@ -7,7 +8,6 @@ import { testResults } from '../../organization/policy-test/evaluate.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import type { Organization } from '../../organization/organization.ts';
 import type { WorkBudget } from '../scheduling/work-budget.ts';
-import type { Phase } from '../store/data/phase.ts';
 import type { Store } from '../store/open.ts';
 import { plannedSnapshot, type PlannedChange } from './planned-change.ts';
 import { affectedDevices, besideDevices, type AffectedDevices, type PageWanted } from './simulation.ts';

@@ -15,6 +15,7 @@
  * - **Lists.** They are in the order of creation (ids are time-ordered) and page by `after`, the last id seen: a page
  *   never repeats or skips a record that existed throughout.
  */
+import type { Phase } from '../../organization/decide/phase.ts';
 import { randomFillSync } from 'node:crypto';
 import { processorMs, processSlices } from '../scheduling/time-slices.ts';
 import { WorkRefused, WorkShares } from '../scheduling/work-budget.ts';
@@ -66,7 +67,6 @@ import { idMaker } from './write/uuid.ts';
 import type { Turns } from './write/turns.ts';
 import { Writer } from './write/writer.ts';
 import type { WorkerPeers } from './postgres/worker-peer-hints.ts';
-import type { Phase } from './data/phase.ts';
 import type { ShortSteps } from './data/short-steps.ts';
 
 export interface StoreOptions {

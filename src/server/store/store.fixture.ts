@@ -1,4 +1,7 @@
 /** Owns the starting point of the store's tests: an open store with an organization, an owner and a member. */
+import type { NewGroup } from '../../organization/decide/group.ts';
+import type { Phase } from '../../organization/decide/phase.ts';
+import type { DeviceFields } from '../../organization/decide/records.ts';
 import { createHash, randomBytes } from 'node:crypto';
 import { Client } from 'pg';
 import { onTestFinished } from 'vitest';
@@ -7,12 +10,9 @@ import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import { StoreError, type StoreProblem } from '../problems.ts';
 import { openStore, type Store, type StoreOptions } from './open.ts';
-import type { DeviceFields } from './data/records.ts';
 import type { Entry } from './data/change-log.ts';
 import { asServer, type Actor } from './data/actor.ts';
 import type { NewDevice } from './data/devices.ts';
-import type { NewGroup } from './data/groups.ts';
-import type { Phase } from './data/phase.ts';
 
 export interface World {
   readonly url: string;

@@ -2,10 +2,11 @@
  * Owns the right that a request passes to the store: its credential, and the roles that the table of rights accepts.
  * The store checks it in the write.
  */
+import { rightRoles } from '../../../organization/decide/caller.ts';
 import { operations } from '../../../api/operations.ts';
 import { operationIds, type OperationId } from '../../../api/paths.ts';
 import type { Principal } from '../../identity/authenticate.ts';
-import { rightRoles, type Right, type RightSubject, type WriteCredential } from '../../store/data/actor.ts';
+import { type Right, type RightSubject, type WriteCredential } from '../../store/data/actor.ts';
 import type { PathVariables } from '../call.ts';
 import { rights, type Cell, type Role } from './rights.ts';
 

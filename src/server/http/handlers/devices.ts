@@ -1,4 +1,6 @@
 /** Owns the device operations (reference 4.2): registration, changes, moves, isolation and deletion. */
+import type { DevicePatch } from '../../../organization/decide/device.ts';
+import type { DeviceFields } from '../../../organization/decide/records.ts';
 import {
   endpointFields,
   UpdateDevice as UpdateSchema,
@@ -22,8 +24,7 @@ import { isolationEffect, type IsolationEffect } from '../../preview/isolation-w
 import { WorkRefused } from '../../scheduling/work-budget.ts';
 import type { Actor } from '../../store/data/actor.ts';
 import { HttpError, invalid, refuseInvalid, StoreError } from '../../problems.ts';
-import type { DeviceFields, DeviceRecord, Stored } from '../../store/data/records.ts';
-import type { DevicePatch } from '../../store/data/devices.ts';
+import type { DeviceRecord, Stored } from '../../store/data/records.ts';
 import { lengthsOf, stored, type Call, type Handler, type OrganizationServices, type RecordResult } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { answerList } from '../request/paging.ts';

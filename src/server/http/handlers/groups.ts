@@ -1,4 +1,5 @@
 /** Owns the security group operations (reference 4.1). The handler validates and normalizes what it stores. */
+import type { GroupOwner } from '../../../organization/decide/group.ts';
 import { pathFor, type OperationId } from '../../../api/paths.ts';
 import { readGroup, type GroupInput } from '../../../policy/group.ts';
 import { parseGroupId } from '../../../policy/ids.ts';
@@ -7,7 +8,7 @@ import { groupReader } from '../../identity/authenticate.ts';
 import { refuseEverything } from '../../store/data/forbids-everything.ts';
 import { refuseInvalid, StoreError } from '../../problems.ts';
 import type { GroupRecord, Stored } from '../../store/data/records.ts';
-import type { GroupOwner, SavedGroup } from '../../store/data/groups.ts';
+import type { SavedGroup } from '../../store/data/groups.ts';
 import { stored, type HandlerResult, type Call, type Handler, type Services } from '../call.ts';
 import { expectedRevision } from '../request/conditions.ts';
 import { aboutRevision, pastRevision } from './past.ts';

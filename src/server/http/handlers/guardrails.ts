@@ -1,4 +1,5 @@
 /** Owns the warnings about rules that guardrails make void (reference 1.4). */
+import type { GroupOwner } from '../../../organization/decide/group.ts';
 import type { GroupWarning } from '../../../api/group.ts';
 import { policyAt } from '../../../policy/time/policy-at.ts';
 import { Fleet } from '../../../policy/fleet/fleet.ts';
@@ -6,7 +7,7 @@ import { resolvePolicy } from '../../../policy/fleet/resolve.ts';
 import { voidRules } from '../../../policy/guardrail/void-rules.ts';
 import { parseGroupId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../../policy/rule.ts';
-import type { GroupOwner, SavedGroup } from '../../store/data/groups.ts';
+import type { SavedGroup } from '../../store/data/groups.ts';
 import type { GroupRecord } from '../../store/data/records.ts';
 import type { Store } from '../../store/open.ts';
 import { stored, type RecordResult } from '../call.ts';

@@ -1,4 +1,5 @@
 /** Owns the operation that simulates a change (reference 4.16): it validates the change and writes nothing. */
+import { listProblems } from '../../../organization/decide/list.ts';
 import type { RequestProblem } from '../../../api/codes.ts';
 import type { InForce } from '../../../api/enforcement/in-force.ts';
 import type { SecurityGroup } from '../../../api/group.ts';
@@ -8,7 +9,6 @@ import { parseDeviceId, parseGroupId, type DeviceId } from '../../../policy/ids.
 import type { Organization } from '../../../organization/organization.ts';
 import { placeholderId } from '../../preview/planned-change.ts';
 import { writeSimulation, type AffectedDevice } from '../../preview/simulation.ts';
-import { listProblems } from '../../store/data/list-problems.ts';
 import { HttpError, invalid, problemTable, refuseInvalid, StoreError } from '../../problems.ts';
 import type { DeviceRecord, GroupRecord } from '../../store/data/records.ts';
 import { lengthsOf, type Call, type Handler, type OrganizationServices } from '../call.ts';

@@ -1,8 +1,9 @@
 /** Owns the guard's read of a device or a group: the record and the reader's membership in its organization, in one statement. */
+import type { MemberRole } from '../../../organization/decide/caller.ts';
 import { parseUserId, type OrganizationId, type UserId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
 import type { Context } from '../write/context.ts';
 import { stored } from '../write/stored.ts';
-import type { DeviceRecord, GroupRecord, MemberRole, Stored } from '../data/records.ts';
+import type { DeviceRecord, GroupRecord, Stored } from '../data/records.ts';
 import { isVisible, roleOf } from '../schema/fragments.ts';
 import { statement, type Statement } from '../postgres/sql.ts';
 import type { GroupReader } from '../data/groups.ts';

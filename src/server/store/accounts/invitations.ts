@@ -1,4 +1,6 @@
 /** Owns invitations in the store: they expire, end with the ownership of their inviter, and are used once. */
+import { rightRoles, type MemberRole } from '../../../organization/decide/caller.ts';
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import {
   parseInvitationId,
   parseOrganizationId,
@@ -7,10 +9,9 @@ import {
   type InvitationId,
   type UserId,
 } from '../../../policy/ids.ts';
-import { rightRoles, type Actor } from '../data/actor.ts';
+import { type Actor } from '../data/actor.ts';
 import type { AuditNote } from '../data/audit.ts';
 import { refuse, StoreError } from '../../problems.ts';
-import type { MemberRole, Timestamp } from '../data/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';

@@ -63,7 +63,6 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
     keepDevices === true
       ? await handOverDevices(context, locked, { by, from: user, to: heir, device: null, detach })
       : [];
-  await refuseIsolated(tx, by, [org, null, user]);
   const tokens = await tx.run(revokeMemberDeviceTokens, [org, user]);
   // Devices that were handed over are not the member's any more.
   await records.flush();
@@ -71,6 +70,11 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
   const deviceIds = (await tx.run(devicesOfUser, [org, user])).map(({ id }) => id).toSorted();
   const groupIds = (await tx.run(groupsOfUser, [org, user])).map(({ id }) => id);
   await records.load({ devices: deviceIds, groups: groupIds });
+  await refuseIsolated(
+    locked,
+    by,
+    deviceIds.flatMap((id) => records.device(id)?.record ?? []),
+  );
   const devices = deviceIds.map((id) => records.removeDevice(id, made));
   const groups = groupIds.map((id) => records.removeGroup(id, made));
   await records.flush();

@@ -1,4 +1,5 @@
 /** Owns members in the store: who belongs to an organization, and in which role. */
+import type { MemberRole } from '../../../organization/decide/caller.ts';
 import { parseUserId, type UserId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../../problems.ts';
@@ -8,7 +9,7 @@ import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
-import type { MemberRecord, MemberRole } from '../data/records.ts';
+import type { MemberRecord } from '../data/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
 import { removeMember } from './member-removal.ts';
 import { accept, endOwnership, makeOwner } from './owners.ts';

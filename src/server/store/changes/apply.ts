@@ -3,30 +3,32 @@
  * reader of the log meets a device that names an unknown group. Checks that depend on several records run at the end
  * (`outcome.ts`).
  */
+import { rightRoles, type Caller } from '../../../organization/decide/caller.ts';
+import { ownerOf, refuseApplication, refuseCreation, refuseForDefault } from '../../../organization/decide/group.ts';
+import type { CheckedList } from '../../../organization/decide/list.ts';
+import type { StartedTrial } from '../../../organization/decide/records.ts';
 import { parseTokenId, type TokenId } from '../../../policy/ids.ts';
-import { rightRoles, serverRight, type Actor } from '../data/actor.ts';
+import { serverRight, type Actor } from '../data/actor.ts';
 import type { ChangeOperation, Deletion, GroupChange, RecordChange } from '../data/change-sets.ts';
 import { refuse, StoreError, type StoreProblem } from '../../problems.ts';
 import type { SavedGroup } from '../data/groups.ts';
 import type { DeviceRecord, GroupRecord, Stored } from '../data/records.ts';
 import { removeDevice } from '../devices/devices.ts';
-import { checkList, type CheckedList } from '../devices/group-list.ts';
+import { checkList } from '../devices/group-list.ts';
 import { enterView, leaveView } from '../devices/group-views.ts';
-import { refuseForDefault, removeGroup } from '../groups/groups.ts';
-import { refuseApplication, refuseCreation } from '../groups/items.ts';
+import { removeGroup } from '../groups/groups.ts';
 import { takenGroupIds } from '../groups/statements.ts';
 import type { Deciding } from '../write/records/deciding.ts';
 import { updateDevice } from '../write/records/devices.ts';
-import { createGroup, ownerOf, updateGroup } from '../write/records/groups.ts';
+import { createGroup, updateGroup } from '../write/records/groups.ts';
 import { keyDigest, type DeviceState, type GroupState } from '../write/records/records.ts';
 import { subjectOf } from '../write/audit-entry.ts';
-import type { Caller } from '../write/caller.ts';
 import type { Context } from '../write/context.ts';
 import { acceptByWriting } from '../write/pending-ownership.ts';
 import { decidingIn } from '../write/run-transaction.ts';
 import { now } from '../write/stamp.ts';
 import { stored } from '../write/stored.ts';
-import { keepTrial, startTrial, type StartedTrial } from '../write/trial.ts';
+import { keepTrial, startTrial } from '../write/trial.ts';
 import type { Locked } from '../write/transaction.ts';
 import { recordChanges, type RecordsBefore } from './record-changes.ts';
 import { judgeOutcome } from './outcome.ts';
@@ -209,12 +211,12 @@ class ChangeSetTransaction {
       const isOwn = owner !== 'organization';
       const made = isOwn ? 'createUserSecurityGroup' : 'createSecurityGroup';
       const name = this.#write.options.restores === true ? 'restoreSecurityGroup' : made;
-      refuseCreation(context, owner, group);
+      refuseCreation(context.phase, owner, group);
       const deciding = await this.#deciding('createSecurityGroup', { fields, name }, isOwn ? owner : undefined);
       return () => createGroup(deciding, { id, owner, group, trial });
     }
     const { record } = before.get(one.id) ?? refuse({ code: 'not_found', what: 'group' });
-    refuseApplication(context, ownerOf(record), one.patch);
+    refuseApplication(context.phase, ownerOf(record), one.patch);
     refuseForDefault(record, one.patch);
     const deciding = await this.#deciding('updateSecurityGroup', { fields: one.fields });
     return () => updateGroup(deciding, { id: one.id, patch: one.patch, if_match: one.if_match, trial });

@@ -1,12 +1,13 @@
 /** Owns the checks after all records of a change set are written: only the state after the whole set counts. */
+import { devicesIn, mayLeaveDevices } from '../../../organization/decide/group.ts';
+import { refuseFull } from '../../../organization/decide/outcome.ts';
 import { devicesBeyond, HeldGroups } from '../../../organization/held-groups.ts';
 import type { Organization } from '../../../organization/organization.ts';
 import type { NewChangeSet } from '../data/change-sets.ts';
 import { refuse, type StoreProblem } from '../../problems.ts';
 import type { SavedGroup } from '../data/groups.ts';
 import { refuseOpened } from '../devices/opening.ts';
-import { checkPeers, refuseFull, refuseOpenKeys } from '../groups/groups.ts';
-import { devicesIn } from '../groups/items.ts';
+import { checkOpenKeys, checkPeers } from '../groups/groups.ts';
 import type { Context } from '../write/context.ts';
 import type { Locked } from '../write/transaction.ts';
 import type { RecordsBefore } from './record-changes.ts';
@@ -40,9 +41,8 @@ async function checkKeys(context: Context, locked: Locked, { set, before, inPart
   for (const [index, one] of set.groups.entries()) {
     if (one.type === 'create' || one.patch.mode !== 'observe') continue;
     const old = before.groups.get(one.id)?.record;
-    // A guardrail does not replace the default group: without it no device opens.
-    if (old === undefined || old.guardrail !== undefined || old.mode === 'observe') continue;
-    await inPart('security_groups', index, () => refuseOpenKeys(context, locked, one.id));
+    if (old === undefined || !mayLeaveDevices(old, { mode: 'observe' })) continue;
+    await inPart('security_groups', index, () => checkOpenKeys(context, locked, one.id));
   }
 }
 

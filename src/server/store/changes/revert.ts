@@ -1,9 +1,9 @@
 /** Owns the revert of a change set: the set that restores each field to its earlier value, and the conflicts that prevent it. */
+import type { GroupPatch, NewGroup } from '../../../organization/decide/group.ts';
 import { parseDeviceId, parseGroupId, parseUserId } from '../../../policy/ids.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import type { Deletion, DeviceChange, GroupChange, NewChangeSet, RecordChange } from '../data/change-sets.ts';
 import type { StoreProblem } from '../../problems.ts';
-import type { GroupPatch, NewGroup } from '../data/groups.ts';
 import type { GroupRecord } from '../data/records.ts';
 import { refuseNewer } from '../write/records/newer.ts';
 import { recordKey } from './record-changes.ts';

@@ -1,29 +1,9 @@
 /** Owns the actor of a write: its user, the right that must hold when it commits, and its audit note. */
 import type { EnrollmentKeyId, TokenId, UserId } from '../../../policy/ids.ts';
+import { rightRoles } from '../../../organization/decide/caller.ts';
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import type { AuditNote } from './audit.ts';
 import type { IdempotentWrite } from './idempotency.ts';
-import type { Timestamp } from './records.ts';
-
-/** What a caller can be, as bits: a write needs one of those that its right names. The store checks them in the writing transaction. */
-export const rightRoles = {
-  /** An owner of the organization. */
-  owner: 1,
-  /** An owner of the organization, where the record is the organization's own. */
-  ownerOfOwn: 2,
-  /** A member of the organization. */
-  member: 4,
-  /** The user whom the record belongs to: of a group, a device, a token, a key, or the user in the path. */
-  owningUser: 8,
-  /** The device token of the device in the path. */
-  ownDevice: 16,
-  enrollmentKey: 32,
-  /** An administrator of this server. */
-  administrator: 64,
-  /** A user who is not removed. */
-  anyUser: 128,
-  /** The server itself. */
-  server: 256,
-} as const;
 
 /** The credential of a write, which must still be good. */
 export type WriteCredential =

@@ -1,6 +1,7 @@
 /** Owns the interface of the audit, and the note that a write passes to it. */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import type { ChangeSetId, OrganizationId, UserId, DeviceId } from '../../../policy/ids.ts';
-import type { AuditRecord, Timestamp } from './records.ts';
+import type { AuditRecord } from './records.ts';
 import type { FlowSum } from './flows.ts';
 
 /** What a request is to the audit: what was asked, by whom, with which credential and from where. */

@@ -1,10 +1,12 @@
 /** Owns the interface of change sets: several records written in one transaction, and recorded so that they can be reverted as one. */
+import type { DevicePatch } from '../../../organization/decide/device.ts';
+import type { GroupOwner, GroupPatch, NewGroup } from '../../../organization/decide/group.ts';
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import type { ChangeSetId, DeviceId, GroupId, UserId } from '../../../policy/ids.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import type { Actor } from './actor.ts';
-import type { DevicePatch } from './devices.ts';
-import type { GroupOwner, GroupPatch, NewGroup, SavedGroup } from './groups.ts';
-import type { DeviceRecord, Stored, Timestamp } from './records.ts';
+import type { SavedGroup } from './groups.ts';
+import type { DeviceRecord, Stored } from './records.ts';
 import type { NewTrial } from './trials.ts';
 
 /** What a part of a change set is: its right is that of the operation that would write this record alone. */

@@ -1,9 +1,10 @@
 /** Owns the interface of devices in the store. */
+
+import type { DeviceFields } from '../../../organization/decide/records.ts';
 import type { EnrollmentKeyId, GroupId, UserId } from '../../../policy/ids.ts';
-import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
+
 import type { NewTrial } from './trials.ts';
 import type { Expected } from './page.ts';
-import type { DeviceFields } from './records.ts';
 import type { Digest } from './tokens.ts';
 
 export interface NewDevice {
@@ -22,12 +23,6 @@ export interface NewDevice {
    */
   readonly enrollment_key?: EnrollmentKeyId | undefined;
 }
-
-export type DevicePatch = Partial<DeviceFields> & {
-  readonly security_groups?: readonly GroupId[];
-  /** Null lifts the isolation. */
-  readonly isolated?: IsolationRecord | null;
-};
 
 export interface UpdateDeviceOptions extends Expected {
   /** The list is taken back unless somebody confirms it. Another list is refused before: `trial_pending`. */

@@ -1,8 +1,8 @@
 /** Owns the interface of observed traffic in the store: sums that agents report, kept for some days and within a bound (docs/decisions/observed-traffic.md). */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import type { FamilyRange } from '../../../policy/address.ts';
 import type { DeviceId, GroupId } from '../../../policy/ids.ts';
 import type { Family } from '../../../policy/rule.ts';
-import type { Timestamp } from './records.ts';
 
 export interface FlowSum {
   readonly direction: 'in' | 'out';

@@ -1,7 +1,7 @@
 /** Owns the interface of the history: every state of a group, and of the fields that decide the policy of a device. */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import type { DeviceId, UserId } from '../../../policy/ids.ts';
 import type { Page } from './page.ts';
-import type { Timestamp } from './records.ts';
 
 /** One state. A reader who could see the record at that time may see this state. */
 export interface State<T> {

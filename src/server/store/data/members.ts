@@ -1,6 +1,7 @@
 /** Owns the interface of membership in the store. */
+import type { MemberRole } from '../../../organization/decide/caller.ts';
 import type { DeviceId, GroupId } from '../../../policy/ids.ts';
-import type { MemberRecord, MemberRole } from './records.ts';
+import type { MemberRecord } from './records.ts';
 
 /** What a request's guard needs to know of a user in an organization. */
 export interface Membership {

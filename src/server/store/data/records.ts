@@ -6,92 +6,18 @@ import type {
   GroupId,
   OrganizationId,
   TokenId,
-  TrialId,
   UserId,
 } from '../../../policy/ids.ts';
+import type { MemberRole } from '../../../organization/decide/caller.ts';
+import type { DeviceContent, GroupContent, Timestamp } from '../../../organization/decide/records.ts';
 import type { AgentSettings } from '../../../api/organization.ts';
-import type { IsolationRecord } from '../../../policy/isolation/isolation-record.ts';
-import type { GroupMode, GuardrailKind, ListBefore, Selector, StoredRule, Trial } from '../../../policy/rule.ts';
+import type { GuardrailKind } from '../../../policy/rule.ts';
 
-/** ISO 8601 in UTC with milliseconds, e.g. `2026-01-31T12:00:00.000Z`. */
-export type Timestamp = string;
-
-/** The trial of a record, and its fields before. */
-export interface RecordTrial<Before> extends Trial<Before> {
-  readonly id: TrialId;
-  readonly started_at: Timestamp;
-  /** Who started it. */
-  readonly by: UserId;
-}
-
-/** What a trial of a group may have changed. */
-export interface GroupBefore {
-  readonly group_name: string;
-  readonly group_description: string;
-  readonly inbound_rules: readonly StoredRule[];
-  readonly outbound_rules: readonly StoredRule[];
-  readonly applies_to: readonly Selector[];
-  /** Absent: it enforced. */
-  readonly mode?: GroupMode;
-}
-
-export interface GroupRecord {
-  readonly id: GroupId;
-  readonly group_name: string;
-  readonly group_description: string;
-  readonly org_id: OrganizationId;
-  /** Only on a user-owned group. */
-  readonly user_id?: UserId;
-  /** True on the organization's default group, otherwise absent. */
-  readonly is_default?: true;
-  /** Devices that have the group without naming it; absent when empty. */
-  readonly applies_to?: readonly Selector[];
-  /** Only on a guardrail: what it does. */
-  readonly guardrail?: GuardrailKind;
-  /** Only on a group that is watch only. */
-  readonly mode?: GroupMode;
-  /** Absent when empty. */
-  readonly inbound_rules?: readonly StoredRule[];
-  readonly outbound_rules?: readonly StoredRule[];
-  /** Only while a change of it is being tried. */
-  readonly trial?: RecordTrial<GroupBefore>;
-  readonly created_at: Timestamp;
-  readonly updated_at: Timestamp;
+export interface GroupRecord extends GroupContent {
   readonly revision: number;
 }
 
-/** What a person or an agent may say about a device, besides its groups. */
-export interface DeviceFields {
-  readonly public_key: string;
-  readonly local_ip: string;
-  readonly tunnel_ip: string;
-  readonly child_prefix: readonly string[] | null;
-  readonly relay: boolean;
-  readonly discovery: boolean;
-  readonly reflexive_ip4: string;
-  readonly endpoint_local_address_ip4: string;
-  readonly symmetric_nat: boolean;
-  readonly hostname: string;
-  /** Its own addresses besides `tunnel_ip`, each as it is printed. */
-  readonly addresses: readonly string[];
-  /** Sorted. */
-  readonly labels: readonly string[];
-}
-
-export interface DeviceRecord extends Omit<DeviceFields, 'addresses' | 'labels'> {
-  readonly id: DeviceId;
-  readonly user_id: UserId;
-  readonly organization_id: OrganizationId;
-  /** Absent when empty, all three. */
-  readonly addresses?: readonly string[];
-  readonly labels?: readonly string[];
-  readonly security_groups?: readonly GroupId[];
-  /** Only while it is isolated. */
-  readonly isolated?: IsolationRecord;
-  /** Only while a change of its list is being tried. */
-  readonly trial?: RecordTrial<ListBefore> & { readonly before: ListBefore };
-  readonly created_at: Timestamp;
-  readonly updated_at: Timestamp;
+export interface DeviceRecord extends DeviceContent {
   readonly revision: number;
 }
 
@@ -134,8 +60,6 @@ export interface UserRecord {
   readonly security_groups?: readonly GroupId[];
   readonly created_at: Timestamp;
 }
-
-export type MemberRole = 'owner' | 'member';
 
 export interface MemberRecord {
   readonly user_id: UserId;

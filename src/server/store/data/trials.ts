@@ -1,7 +1,7 @@
 /** Owns the interface of trials in the store: changes that are reverted in time unless somebody confirms them (reference 4.15). */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import type { DeviceId, GroupId, TrialId, UserId } from '../../../policy/ids.ts';
 import type { Selector } from '../../../policy/rule.ts';
-import type { Timestamp } from './records.ts';
 
 /** What makes a write a trial. */
 export interface NewTrial {

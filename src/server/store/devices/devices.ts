@@ -1,4 +1,7 @@
 /** Owns devices in the store: their fields, their lists of groups, and how they are created, changed and deleted. */
+import { holdRevision } from '../../../organization/decide/decision.ts';
+import type { DevicePatch, DeviceUpdate } from '../../../organization/decide/device.ts';
+import { refuseOverfullDevice } from '../../../organization/decide/outcome.ts';
 import {
   parseDeviceId,
   parseTokenId,
@@ -10,11 +13,11 @@ import {
   type DeviceId,
 } from '../../../policy/ids.ts';
 import type { Actor } from '../data/actor.ts';
-import type { NewDevice, DevicePatch, UpdateDeviceOptions, MoveDeviceOptions } from '../data/devices.ts';
+import type { NewDevice, UpdateDeviceOptions, MoveDeviceOptions } from '../data/devices.ts';
 import { refuse } from '../../problems.ts';
 import type { DeviceRecord, Stored } from '../data/records.ts';
 import { pageValues, rowsWithin, type Value } from '../postgres/sql.ts';
-import { createDevice, updateDevice, type DeviceUpdate } from '../write/records/devices.ts';
+import { createDevice, updateDevice } from '../write/records/devices.ts';
 import { keyDigest } from '../write/records/records.ts';
 import { subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
@@ -24,7 +27,6 @@ import { stored } from '../write/stored.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { keepTrial, startTrial } from '../write/trial.ts';
 import { transactionWrite } from '../write/writer.ts';
-import { HeldGroups } from '../../../organization/held-groups.ts';
 import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
 import { moveDevice } from './hand-over.ts';
@@ -120,12 +122,7 @@ async function checkRanges(
   { tx, model }: Pick<Locked, 'tx' | 'model'>,
   id: string,
 ): Promise<void> {
-  const allowed = quotas.device_ranges;
-  const organization = await model.read(tx);
-  const device = organization.devices.get(parseDeviceId(id));
-  const ranges = device === undefined ? 0 : new HeldGroups(organization).rangesOf(device);
-  if (ranges > allowed)
-    refuse({ code: 'group_list_invalid', problems: [{ index: -1, code: 'too_many_ranges', allowed, ranges }] });
+  refuseOverfullDevice(await model.read(tx), id, quotas.device_ranges);
 }
 
 /** Takes one use of an enrollment key: the device becomes the key's user's with the key's labels, and one that names no groups gets the key's. */
@@ -154,13 +151,12 @@ export async function removeDevice(
   if_match: number | undefined,
   by: Actor,
 ): Promise<{ gone: Stored<DeviceRecord>; tokens: readonly string[] }> {
-  const { org, tx, records } = locked;
+  const { tx, records } = locked;
   await records.load({ devices: [id] });
   const old = records.device(id);
   if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
-  if (if_match !== undefined && if_match !== old.revision)
-    return refuse({ code: 'precondition_failed', revision: old.revision });
-  await refuseIsolated(tx, by, [org, id, null]);
+  holdRevision(if_match, old);
+  await refuseIsolated(locked, by, [old.record]);
   const tokens = await tx.run(sql.revokeDeviceTokens, [id]);
   const made = { by: by.user_id, at: now(context) };
   const gone = stored<DeviceRecord>(records.removeDevice(id, made));

@@ -2,8 +2,9 @@
  * Owns how devices' lists change who sees a user's group: the group enters everyone's view with the first device that
  * holds it and leaves with the last. Each change takes a revision of its own (reference 5 (2)).
  */
+import type { Made } from '../../../organization/decide/records.ts';
 import { statement } from '../postgres/sql.ts';
-import type { GroupState, Made } from '../write/records/records.ts';
+import type { GroupState } from '../write/records/records.ts';
 import type { Locked } from '../write/transaction.ts';
 
 /** Which of these groups a device lists, or listed before the change that is being tried. Values: groups. */

@@ -7,12 +7,14 @@ import type { Actor } from '../data/actor.ts';
 import type { MoveDeviceOptions } from '../data/devices.ts';
 import { refuse } from '../../problems.ts';
 import type { DeviceRecord, Stored } from '../data/records.ts';
+import { handedOver, holdMove } from '../../../organization/decide/device.ts';
+import type { DeviceContent } from '../../../organization/decide/records.ts';
+import * as decide from '../../../organization/decide/outcome.ts';
 import { overlay } from '../../../organization/organization.ts';
 import type { ModelInTransaction } from '../model/organizations.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { refuseOpened, refuseOpenedBetween } from './opening.ts';
+import { refuseOpened } from './opening.ts';
 import { statement } from '../postgres/sql.ts';
-import type { DeviceContent } from '../write/records/device-text.ts';
 import { refuseNewer } from '../write/records/newer.ts';
 import { isMember } from '../schema/fragments.ts';
 import { changeOf, subjectOf, type AuditChange, type AuditSubject } from '../write/audit-entry.ts';
@@ -51,14 +53,14 @@ export async function refuseOpenedByHandOver(
   from: string,
 ): Promise<void> {
   const before = await model.read(tx);
-  const handedOver = await tx.run(devicesOfUser, [org, from]);
-  const changes = handedOver.flatMap(({ id }) => {
+  const owned = await tx.run(devicesOfUser, [org, from]);
+  const changes = owned.flatMap(({ id }) => {
     const device = before.devices.get(parseDeviceId(id));
     if (device === undefined) return [];
     const list = device.list.filter((group) => before.groups.get(group)?.user_id !== from);
     return [{ kind: 'device' as const, id: device.id, device: { ...device, list } }];
   });
-  await refuseOpenedBetween({ model }, before, overlay(before, changes));
+  await model.run(decide.refuseOpened(before, overlay(before, changes)));
 }
 
 export type HandedOver = { readonly id: string; readonly revision: number } & AuditChange;
@@ -80,19 +82,15 @@ export async function handOverDevices(
   await records.load({ groups: devices.flatMap(({ security_groups = [] }) => security_groups) });
   const organization = detach ? undefined : await model.read(tx);
   const at = now(context);
-  const handedOver = devices.map((old): HandedOver => {
-    const list = old.security_groups?.filter((id) => records.group(id)?.record.user_id !== from) ?? [];
-    const state = records.putDevice(
-      { ...old, user_id: to, security_groups: list, updated_at: at },
-      { by: by.user_id, at },
-      { isKept: true },
-    );
+  const changes = devices.map((old): HandedOver => {
+    const after = handedOver(old, to, (id) => records.group(id)?.owner);
+    const state = records.putDevice({ ...after, updated_at: at }, { by: by.user_id, at }, { isKept: true });
     const change = changeOf(handedOverIn(old), handedOverIn(state.record));
     return { id: old.id, revision: state.revision, name: old.hostname, ...change };
   });
   if (organization !== undefined) await refuseOpened({ tx, model }, organization, { among: ids.map(parseDeviceId) });
   await tx.run(handOverTokens, [ids, to]);
-  return handedOver;
+  return changes;
 }
 
 interface MovedDevice {
@@ -111,19 +109,14 @@ export async function moveDevice(
 ): Promise<MovedDevice> {
   const { tx, org, records } = locked;
   await records.load({ devices: [id] });
-  const old = records.device(id);
-  if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
-  if (if_match !== undefined && if_match !== old.revision)
-    return refuse({ code: 'precondition_failed', revision: old.revision });
-  if ((await tx.run(findMember, [org, to]))[0]?.is_member !== true)
-    return refuse({ code: 'not_found', what: 'member' });
-  const { user_id, trial, security_groups = [] } = old.record;
-  if (user_id === to) {
-    const device = stored<DeviceRecord>(old);
+  const isReceiver = (await tx.run(findMember, [org, to]))[0]?.is_member === true;
+  const before = records.device(id);
+  const old = holdMove(before, { to, isMember: isReceiver, if_match });
+  if (old === undefined && before !== undefined) {
+    const device = stored<DeviceRecord>(before);
     return { device, entry: { ...subjectOf(device), unchanged: true } };
   }
-  // The end of a trial writes the list as it was, which may hold groups of the old user.
-  if (trial !== undefined) return refuse({ code: 'trial_pending', trial: trial.id });
+  const { user_id = '', security_groups = [] } = old ?? {};
   const [change] = await handOverDevices(context, locked, { by, from: user_id, to, device: id, detach });
   await leaveView(locked, security_groups, { by: by.user_id, at: now(context) });
   const state = records.device(id);

@@ -1,10 +1,10 @@
 /** Proves devices by identity: the log and the state show exactly the identity part of the records. */
+import type { DevicePatch } from '../../../organization/decide/device.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { Random } from '../../../../test/lib/random.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
 import type { Entry } from '../data/change-log.ts';
-import type { DevicePatch } from '../data/devices.ts';
 import { device, group, logOf, makeWorld } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

@@ -1,8 +1,8 @@
 /** Owns presence in the database: one row for each live process, and one for each device and each process that has held a stream of it. */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import { parseDeviceId, type DeviceId, type OrganizationId } from '../../../policy/ids.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
-import type { Timestamp } from '../data/records.ts';
 
 /** What a process knows of a device. */
 export interface PresenceChange {

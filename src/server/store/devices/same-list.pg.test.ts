@@ -1,4 +1,5 @@
 /** Proves that a device write with the current list equals a write without a list, also with concurrent writes. */
+import type { DevicePatch } from '../../../organization/decide/device.ts';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { rounds } from '../../../../test/lib/thorough.ts';
@@ -14,7 +15,6 @@ import {
   type OrganizationId,
 } from '../../../policy/ids.ts';
 import { asServer, type Actor } from '../data/actor.ts';
-import type { DevicePatch } from '../data/devices.ts';
 import { StoreError } from '../../problems.ts';
 import { device, group, makeWorld, query, someDigest, type World } from '../store.fixture.ts';
 

@@ -1,5 +1,5 @@
 /** Owns the SQL of devices. */
-import { found, inOrg, statement, withinBytes, type PageRow } from '../postgres/sql.ts';
+import { inOrg, statement, withinBytes, type PageRow } from '../postgres/sql.ts';
 import { noteRevoked } from '../schema/fragments.ts';
 
 interface BodyRow {
@@ -47,16 +47,6 @@ export const useKey = statement<{ user_id: string; security_groups: string[]; la
   'use_key',
   `UPDATE enrollment_keys SET uses_left = uses_left - 1 WHERE id = $2 AND ${inOrg('enrollment_keys')} AND uses_left > 0 AND expires_at > $3
    RETURNING user_id, security_groups, labels`,
-);
-
-/**
- * Of these devices, those that are isolated: an owner deletes them, and no other, since a deletion ends the isolation. Values: organization, device or
- * null, user or null, who.
- */
-export const findIsolated = statement<{ id: string }>(
-  'find_isolated_devices',
-  `SELECT d.id FROM devices d WHERE d.org_id = $1 AND ($2::uuid IS NULL OR d.id = $2) AND ($3::uuid IS NULL OR d.user_id = $3)
-     AND d.isolated <> '' AND NOT ${found('members m', `m.org_id = $1 AND m.user_id = $4::uuid AND m.role = 'owner'`)} LIMIT 1`,
 );
 
 /** In a transaction: notes that the tokens of these devices end. They go with the devices. */

@@ -1,4 +1,5 @@
 /** Owns evidence in the database: one signing key for each organization, and what the audit knows of past writes. */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import { generateKeyPairSync } from 'node:crypto';
 import { parseChangeSetId, type OrganizationId, type ChangeSetId, type DeviceId } from '../../../policy/ids.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
@@ -10,7 +11,7 @@ import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
 import { firstIdAt } from '../write/uuid.ts';
 import type { Actor } from '../data/actor.ts';
-import type { Timestamp, AuditRecord } from '../data/records.ts';
+import type { AuditRecord } from '../data/records.ts';
 
 export interface EvidenceKeyRecord {
   /** Raw, 32 bytes. */

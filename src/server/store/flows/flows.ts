@@ -1,4 +1,5 @@
 /** Owns observed traffic in the store: reports written together, pages read from the newest block on, old sums added up and removed. */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import { parseDeviceId, type OrganizationId, type DeviceId } from '../../../policy/ids.ts';
 import { StoreError } from '../../problems.ts';
 import type { FlowBatch, KeptFlows, FlowQuery, FlowPage, FlowCoverage, RefusalSurge } from '../data/flows.ts';
@@ -10,7 +11,6 @@ import * as sql from './statements.ts';
 import { addUpAfterMs, forgetFlows, type FlowOptions } from './upkeep.ts';
 import { readPage } from './walk.ts';
 import type { Authority } from '../data/actor.ts';
-import type { Timestamp } from '../data/records.ts';
 
 /** Of a report that is not written. */
 const noTime = '1970-01-01T00:00:00.000Z';

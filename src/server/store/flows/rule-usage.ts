@@ -1,9 +1,9 @@
 /** Owns the usage of rules in the store, read by day and rule. Reports add to it (`reports`). */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import { parseDeviceId, parseGroupId, type OrganizationId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
 import { isoTime, statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
 import type { CoverageRow } from './statements.ts';
-import type { Timestamp } from '../data/records.ts';
 import type { FlowCoverage, DecidingRule } from '../data/flows.ts';
 
 export interface RuleCount extends DecidingRule {

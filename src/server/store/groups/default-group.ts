@@ -1,7 +1,7 @@
 /** Owns the creation of an organization's default group, with its organization and after a reset (reference 1.2 (11)). */
+import type { GroupContent, Made } from '../../../organization/decide/records.ts';
 import { defaultInboundRules, defaultOutboundRules } from '../../../policy/rule.ts';
-import type { GroupContent } from '../write/records/group-text.ts';
-import type { GroupState, Made, Records } from '../write/records/records.ts';
+import type { GroupState, Records } from '../write/records/records.ts';
 
 /** Bound by no count: an organization has one always. The write that it is part of was judged already, as what it is. */
 export const makeDefaultGroup = (

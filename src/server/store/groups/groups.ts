@@ -1,34 +1,39 @@
 /** Owns security groups in the store: who sees them, and how they are created, changed and deleted. */
+import { holdRevision } from '../../../organization/decide/decision.ts';
+import {
+  type GroupOwner,
+  type GroupPatch,
+  type NewGroup,
+  devicesIn,
+  mayLeaveDevices,
+  ownerOf,
+  refuseApplication,
+  refuseCreation,
+  refuseForDefault,
+  type GroupCreation,
+  type GroupUpdate,
+} from '../../../organization/decide/group.ts';
+import {
+  holdersToLeave,
+  refuseOpenKeys,
+  refuseOverfull,
+  refuseUnknown,
+  type HoldingKey,
+} from '../../../organization/decide/outcome.ts';
 import { setTimeout } from 'node:timers/promises';
 import { forbidsOn, type StandingForbids } from '../../../organization/forbids.ts';
-import { devicesBeyond, HeldGroups, holdersByLabel, holdersOf } from '../../../organization/held-groups.ts';
-import { openAmong } from '../../../organization/openings.ts';
 import type { OrganizationDevice } from '../../../organization/organization.ts';
-import {
-  parseDeviceId,
-  parseEnrollmentKeyId,
-  parseGroupId,
-  type GroupId,
-  type OrganizationId,
-} from '../../../policy/ids.ts';
+import { parseEnrollmentKeyId, parseGroupId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
+
 import { serverRight, type Actor } from '../data/actor.ts';
 import { countNamed } from '../../../organization/read-records.ts';
 import { refuse, StoreError } from '../../problems.ts';
-import type {
-  GroupOwner,
-  GroupPatch,
-  NewGroup,
-  SavedGroup,
-  GroupReader,
-  AsTrial,
-  ExpiringRules,
-} from '../data/groups.ts';
+import type { SavedGroup, GroupReader, AsTrial, ExpiringRules } from '../data/groups.ts';
 import type { Expected, RevisionPage, Rows } from '../data/page.ts';
 import type { GroupRecord, Stored } from '../data/records.ts';
 import { pageValues, rowsWithin, type Value } from '../postgres/sql.ts';
 import { updateDevice } from '../write/records/devices.ts';
-import type { GroupContent } from '../write/records/group-text.ts';
-import { createGroup, ownerOf, updateGroup, type GroupCreation, type GroupUpdate } from '../write/records/groups.ts';
+import { createGroup, updateGroup } from '../write/records/groups.ts';
 import { subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { decidingIn } from '../write/run-transaction.ts';
@@ -39,7 +44,6 @@ import { keepTrial, startTrial } from '../write/trial.ts';
 import { transactionWrite } from '../write/writer.ts';
 import { endKeys } from '../devices/enrollment-keys.ts';
 import { makeDefaultGroup } from './default-group.ts';
-import { devicesIn, refuseApplication, refuseCreation } from './items.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import * as sql from './statements.ts';
 
@@ -54,34 +58,13 @@ export async function checkPeers(
   named: ReadonlySet<string>,
   before: ReadonlySet<string>,
 ): Promise<void> {
-  const asked = [...named].filter((id) => !before.has(id)).map(parseDeviceId);
-  if (asked.length === 0) return;
-  const { devices } = await model.read(tx);
-  const unknown = asked.filter((id) => !devices.has(id));
-  if (unknown.length > 0) refuse({ code: 'device_unknown', devices: unknown });
-}
-
-/** An answer names at most so many devices. */
-const mostNamed = 1000;
-
-const nameOf = ({ id, hostname }: OrganizationDevice) => ({ id, hostname });
-
-/** Of these devices, which have too many ranges, none may have the group. */
-export function refuseFull(
-  full: readonly OrganizationDevice[],
-  held: HeldGroups,
-  { group, limit }: { readonly group: string; readonly limit: number },
-): void {
-  const devices = full.filter((device) => held.of(device).has(parseGroupId(group)));
-  if (devices.length > 0)
-    refuse({ code: 'too_many_device_ranges', limit, devices: devices.slice(0, mostNamed).map(nameOf) });
+  if ([...named].every((id) => before.has(id))) return;
+  refuseUnknown(await model.read(tx), named, before);
 }
 
 /** Judged after the write, which is taken back where devices that have the group would have too many ranges. */
-async function refuseOverfull({ tx, model }: Place, group: string, limit: number): Promise<void> {
-  const organization = await model.read(tx);
-  const held = new HeldGroups(organization);
-  refuseFull(await model.run(devicesBeyond(organization, held, limit)), held, { group, limit });
+async function checkOverfull({ tx, model }: Place, id: string, limit: number): Promise<void> {
+  await model.run(refuseOverfull(await model.read(tx), id, limit));
 }
 
 /** Takes a group off every device that holds it, each with a revision of its own. The write that it is part of was judged already, as what it is. */
@@ -113,10 +96,15 @@ interface Removal {
   };
 }
 
-const keyNameOf = ({ id, name }: { readonly id: string; readonly name: string }) => ({
-  id: parseEnrollmentKeyId(id),
-  name,
-});
+/** The enrollment keys that hold the group. */
+async function keysOf(context: Context, { tx, org }: Pick<Locked, 'tx' | 'org'>, id: string): Promise<HoldingKey[]> {
+  const rows = await tx.run(sql.findKeys, [org, id, now(context)]);
+  return rows.map(({ security_groups, ...row }) => ({
+    ...row,
+    id: parseEnrollmentKeyId(row.id),
+    security_groups: security_groups.map(parseGroupId),
+  }));
+}
 
 /** In a transaction that has judged the right. */
 export async function removeGroup(
@@ -124,37 +112,17 @@ export async function removeGroup(
   locked: Locked,
   { by, owner, id, options }: Removal,
 ): Promise<Removed> {
-  const { tx, org, records } = locked;
+  const { tx, org, records, model } = locked;
   await records.load({ groups: [id] });
   const group = records.group(id);
   if (group === undefined || ownerOf(group.record) !== owner) return refuse({ code: 'not_found', what: 'group' });
-  if (options.if_match !== undefined && options.if_match !== group.revision)
-    return refuse({ code: 'precondition_failed', revision: group.revision });
   const { trial, guardrail, is_default } = group.record;
+  holdRevision(options.if_match, group);
   // Nothing but the end of its trial changes a record on trial.
   if (trial !== undefined && options.onTrial !== true) refuse({ code: 'trial_pending', trial: trial.id });
-  const organization = await locked.model.read(tx);
-  const having = await locked.model.run(holdersOf(organization, id));
-  // Also one that had the group before a trial of its list: the end of the trial brings it back.
-  const lists = ({ list, trial: listTrial }: OrganizationDevice): boolean =>
-    list.includes(id) || listTrial?.before?.security_groups.includes(id) === true;
-  const holders = having.filter(lists);
-  for (const { trial: listTrial } of holders)
-    if (listTrial !== undefined) refuse({ code: 'trial_pending', trial: listTrial.id });
-  const keys = await tx.run(sql.findKeys, [org, id, now(context)]);
-  // A guardrail may go at any time: no device falls back to the default group by that.
-  const byLabel = guardrail === undefined ? await locked.model.run(holdersByLabel(organization, id, having)) : [];
-  const judgedByLabel = options.leaveByLabel === true ? [] : byLabel;
-  const users = holders.length + keys.length + judgedByLabel.length;
-  if (users > 0 && options.detach !== true) {
-    const devices = new Map([...holders, ...byLabel].map((device) => [device.id, device]));
-    return refuse({
-      code: 'group_in_use',
-      by: { list: holders.length > 0, label: judgedByLabel.length > 0 },
-      devices: [...devices.values()].map(nameOf),
-      enrollment_keys: keys.map(keyNameOf),
-    });
-  }
+  const keys = await keysOf(context, locked, id);
+  const { detach = false, leaveByLabel = false } = options;
+  const holders = await model.run(holdersToLeave(await model.read(tx), { id, guardrail, keys, detach, leaveByLabel }));
   await takeOff(context, locked, by, id, holders);
   // Without the group a key would admit devices that nothing closes: it ends with the group.
   if (keys.length > 0)
@@ -187,32 +155,15 @@ async function createNamed(context: Context, locked: Locked, by: Actor, creation
   const deciding = await decidingIn(context, locked, by, { whose: owner === 'organization' ? undefined : owner });
   const made = createGroup(deciding, creation);
   await deciding.accept();
-  await refuseOverfull(locked, made.id, context.quotas.device_ranges);
+  await checkOverfull(locked, made.id, context.quotas.device_ranges);
   if (trial !== undefined) await keepTrial(locked, trial, { groups: [made.id], revision: made.revision });
   return made;
 }
 
-/** Judged after the write that made the group watch only: devices that come with a key are no more open than those that are here. */
-export async function refuseOpenKeys(context: Context, { tx, org, model }: Place, id: string): Promise<void> {
-  const organization = await model.read(tx);
-  const all = await tx.run(sql.findKeys, [org, id, now(context)]);
-  const asked = all.map(({ security_groups, labels }) => ({ list: security_groups.map(parseGroupId), labels }));
-  const open = new Set(await model.run(openAmong(organization, asked)));
-  const keys = all.filter((_, index) => open.has(index));
-  if (keys.length > 0)
-    refuse({
-      code: 'group_in_use',
-      by: { list: false, label: false },
-      devices: [],
-      enrollment_keys: keys.map(keyNameOf),
-    });
-}
-
-/** The default group applies to no label, and always enforces. */
-export function refuseForDefault({ is_default }: Partial<GroupContent>, { applies_to = [], mode }: GroupPatch): void {
-  if (is_default !== true) return;
-  if (applies_to.length > 0) refuse({ code: 'application_refused', why: 'default_group', fields: ['applies_to'] });
-  if (mode === 'observe') refuse({ code: 'application_refused', why: 'default_mode', fields: ['mode'] });
+/** Judged after the write that made the group watch only. */
+export async function checkOpenKeys(context: Context, locked: Place, id: string): Promise<void> {
+  const keys = await keysOf(context, locked, id);
+  await locked.model.run(refuseOpenKeys(await locked.model.read(locked.tx), keys));
 }
 
 interface NamedUpdate extends GroupUpdate {
@@ -229,12 +180,7 @@ async function updateNamed(context: Context, locked: Locked, asked: NamedUpdate)
   const { records, model, tx } = locked;
   await records.load({ groups: [id] });
   const old = records.group(id);
-  // A guardrail does not replace the default group: without it no device opens.
-  const mayLeave =
-    (patch.applies_to !== undefined || patch.mode === 'observe') &&
-    old?.record.guardrail === undefined &&
-    old?.record.mode !== 'observe' &&
-    !detach;
+  const mayLeave = !detach && mayLeaveDevices(old?.record ?? {}, patch);
   const before = mayLeave ? await model.read(tx) : undefined;
   refuseForDefault(old?.record ?? {}, patch);
   await checkPeers(
@@ -248,10 +194,10 @@ async function updateNamed(context: Context, locked: Locked, asked: NamedUpdate)
   // What changes nothing is no trial.
   if (trial !== undefined && group.revision !== old?.revision)
     await keepTrial(locked, trial, { groups: [id], revision: group.revision });
-  await refuseOverfull(locked, id, context.quotas.device_ranges);
+  await checkOverfull(locked, id, context.quotas.device_ranges);
   if (before !== undefined) {
     await refuseOpened(locked, before);
-    if (patch.mode === 'observe') await refuseOpenKeys(context, locked, id);
+    if (patch.mode === 'observe') await checkOpenKeys(context, locked, id);
   }
   return group;
 }
@@ -316,7 +262,7 @@ export function groupsIn(context: Context) {
       options: AsTrial = {},
     ): Promise<SavedGroup> {
       // A refusal that applies in every state of the organization comes before one that depends on its state.
-      refuseCreation(context, owner, group);
+      refuseCreation(context.phase, owner, group);
       const trial = options.trial && startTrial(context, by, options.trial);
       const creation = { id: context.newId(), owner, group, trial };
       if (!namesDevices(group) && trial === undefined)
@@ -348,7 +294,7 @@ export function groupsIn(context: Context) {
       group: NewGroup,
       options: AsTrial = {},
     ): Promise<SavedGroup> {
-      refuseCreation(context, owner, group);
+      refuseCreation(context.phase, owner, group);
       const trial = options.trial && startTrial(context, by, options.trial);
       await models.warm(org);
       const write = transactionWrite(context, by, async (locked) => {
@@ -370,7 +316,7 @@ export function groupsIn(context: Context) {
       patch: GroupPatch,
       options: Expected & AsTrial & { readonly restores?: boolean; readonly detach?: boolean | undefined } = {},
     ): Promise<SavedGroup> {
-      refuseApplication(context, owner, patch);
+      refuseApplication(context.phase, owner, patch);
       const named = devicesIn(patch.inbound_rules, patch.outbound_rules);
       const trial = options.trial && startTrial(context, by, options.trial);
       const asked = { id, owner, patch, if_match: options.if_match, trial };

@@ -1,9 +1,9 @@
 /** Proves the limits on address ranges (reference 8): of a group and over all groups of a device, exact under concurrent writes. */
+import type { NewGroup } from '../../../organization/decide/group.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
-import type { NewGroup } from '../data/groups.ts';
 import { device, group, makeWorld, problemOf, query, type World } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

@@ -1,9 +1,9 @@
 /** Owns fleet samples in the database: one small row for each organization and time step in which a device reported. */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import { sampleHours, sampleSeconds } from '../../../api/enforcement/overview.ts';
 import { parseOrganizationId, type OrganizationId } from '../../../policy/ids.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
-import type { Timestamp } from '../data/records.ts';
 
 export interface CountedPackets {
   readonly org: OrganizationId;

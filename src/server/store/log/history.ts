@@ -1,4 +1,6 @@
 /** Owns the reading of the history: the states of a record, an organization at a revision, and the retention. */
+import { theServer } from '../../../organization/decide/caller.ts';
+import type { GroupOwner } from '../../../organization/decide/group.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
 import {
   parseDeviceId,
@@ -9,14 +11,13 @@ import {
   type UserId,
 } from '../../../policy/ids.ts';
 import { refuse } from '../../problems.ts';
-import type { GroupReader, GroupOwner } from '../data/groups.ts';
+import type { GroupReader } from '../data/groups.ts';
 import type { IdentityState, State, StatePage, WrittenState, AddedAddress } from '../data/history.ts';
 import type { Rows, RevisionPage } from '../data/page.ts';
 import type { DevicePolicyRecord, DeviceRecord, GroupRecord, Stored } from '../data/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { pageValues, rowsWithin, statement, withinBytes, withRevision, type PageRow } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
-import { theServer } from '../write/the-server.ts';
 import { stored } from '../write/stored.ts';
 
 interface StateRow {

@@ -1,11 +1,12 @@
 /** Proves that writes whose policy tests take long hold only a part of the connections for transactions, however many organizations write. */
+import { rightRoles } from '../../../organization/decide/caller.ts';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseGroupId } from '../../../policy/ids.ts';
 import type { PolicyTest } from '../../../policy/policy-test/policy-test.ts';
 import type { StoredRule } from '../../../policy/rule.ts';
 import { processSlices } from '../../scheduling/time-slices.ts';
-import { asServer, rightRoles, type Actor } from '../data/actor.ts';
+import { asServer, type Actor } from '../data/actor.ts';
 import type { ShortSteps } from '../data/short-steps.ts';
 import type { Store } from '../open.ts';
 import { device, group, openTestStore, someDigest } from '../store.fixture.ts';

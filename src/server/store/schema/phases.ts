@@ -1,7 +1,7 @@
 /** Owns the check whether stored data fit a phase (reference 1.1). The server refuses a phase below what is in use. */
+import { listLimit, type Phase } from '../../../organization/decide/phase.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
-import { listLimit, type Phase } from '../data/phase.ts';
 
 /** The message names only the first few. */
 const named = 20;

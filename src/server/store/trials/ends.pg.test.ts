@@ -1,10 +1,10 @@
 /** Proves that trials and isolations end by time, once, whichever servers act and whichever dies. */
+import { theServer } from '../../../organization/decide/caller.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId } from '../../../policy/ids.ts';
 import { endsOfTime } from '../../ends.ts';
 import type { Store } from '../open.ts';
-import { theServer } from '../write/the-server.ts';
 import { device, group, makeWorld, openTestStore, query } from '../store.fixture.ts';
 
 let postgres: TestPostgres;

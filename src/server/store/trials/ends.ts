@@ -12,9 +12,9 @@ import { asServer, type Actor } from '../data/actor.ts';
 import type { AuditNote } from '../data/audit.ts';
 import type { Trials } from './trials.ts';
 import type { Devices } from '../devices/devices.ts';
+import { theServer } from '../../../organization/decide/caller.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
-import { theServer } from '../write/the-server.ts';
 
 interface TimedEnd {
   readonly org: OrganizationId;

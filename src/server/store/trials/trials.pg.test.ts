@@ -1,8 +1,9 @@
 /** Proves the store's promises for trials: each ends once and in time, and a revert restores exactly the earlier state. */
+import { rightRoles } from '../../../organization/decide/caller.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseTrialId, type GroupId, type TrialId } from '../../../policy/ids.ts';
-import { rightRoles, type Actor } from '../data/actor.ts';
+import { type Actor } from '../data/actor.ts';
 import type { ChangeSetActor } from '../data/change-sets.ts';
 import type { Stored, GroupRecord } from '../data/records.ts';
 import { device, group, logOf, makeWorld, openTestStore, problemOf, ssh, type World } from '../store.fixture.ts';

@@ -1,4 +1,17 @@
 /** Owns trials in the store: who may end or widen one, that exactly one end succeeds, and that a trial ends in time (docs/decisions/changes.md). */
+import { rightRoles, theServer } from '../../../organization/decide/caller.ts';
+import {
+  holdTakeOut,
+  holdTime,
+  holdTrial,
+  keptTrial,
+  parted,
+  takenBack,
+  widened,
+  widerScope,
+  type Ender,
+  type TriedRecords,
+} from '../../../organization/decide/trial.ts';
 import {
   parseDeviceId,
   parseGroupId,
@@ -8,16 +21,8 @@ import {
   type TrialId,
 } from '../../../policy/ids.ts';
 import type { Selector } from '../../../policy/rule.ts';
-import {
-  mayKeep,
-  mayRevert,
-  mayTakeOut,
-  takenOutWith,
-  type TrialCaller,
-  type TrialRecords,
-} from '../../../policy/trial/right.ts';
-import { isWithin } from '../../../policy/trial/trial.ts';
-import { rightRoles, serverRight, type Actor } from '../data/actor.ts';
+
+import { serverRight, type Actor } from '../data/actor.ts';
 import type { AuditNote } from '../data/audit.ts';
 import type { KeepTrialOptions, TrialRecord, RevertTrialOptions } from '../data/trials.ts';
 import { refuse } from '../../problems.ts';
@@ -27,10 +32,9 @@ import { refuseOpened } from '../devices/opening.ts';
 import type { Context } from '../write/context.ts';
 import { openingOfAny } from '../write/right.ts';
 import { acceptByWriting } from '../write/pending-ownership.ts';
-import { theServer } from '../write/the-server.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
-import { keepChange, rewriteScope, takeBack, triedRecords, type TriedRecords } from './end.ts';
+import { triedRecords, writeOutcome } from './end.ts';
 import type { Page } from '../data/page.ts';
 import * as sql from './statements.ts';
 
@@ -67,32 +71,18 @@ async function pendingTrial({ tx, org }: Locked, id: string): Promise<sql.TrialR
   return trial;
 }
 
-/** What the pure rules need to know of the records. */
-const recordsOf = ({ groups, devices }: TriedRecords): TrialRecords => ({
-  groups: groups.map(({ id, user_id = null, trial: { before } }) => ({ id, user_id, isNew: before === null })),
-  devices: devices.map((device) => ({ ...device, security_groups: device.security_groups ?? [] })),
-});
-
 /** Who acts, as it is in this transaction. The server may do everything. */
-async function callerOf({ tx, org }: Locked, { user_id, right }: Actor): Promise<TrialCaller & { isServer: boolean }> {
+async function callerOf({ tx, org }: Locked, { user_id, right }: Actor): Promise<Ender> {
   if (right.roles === rightRoles.server) return { user_id, isOwner: true, isServer: true };
   const isOwner = (await tx.run(sql.getRole, [org, user_id]))[0]?.role === 'owner';
   return { user_id, isOwner, isServer: false };
 }
 
-/** Accepts an ownership that is pending, where the caller may do this only as an owner. */
-async function acceptIfOwner(
-  context: Context,
-  { tx, org }: Locked,
-  by: Actor,
-  caller: TrialCaller & { isServer: boolean },
-  may: (caller: TrialCaller) => boolean,
-): Promise<void> {
-  if (!caller.isServer && caller.isOwner && !may({ ...caller, isOwner: false }))
-    await acceptByWriting(context, tx, org, by);
+/** After the check of the right: accepts an ownership that is pending, where the caller does this only as an owner. */
+async function acceptIf(context: Context, { tx, org }: Locked, by: Actor, asOwner: boolean): Promise<void> {
+  if (asOwner) await acceptByWriting(context, tx, org, by);
 }
 
-/** `how`: what is to become of the whole trial. */
 async function checkRight(
   context: Context,
   locked: Locked,
@@ -100,11 +90,7 @@ async function checkRight(
   { trial, tried }: PendingTrial,
   how: 'keep' | 'revert',
 ): Promise<void> {
-  const caller = await callerOf(locked, by);
-  const records = { ...recordsOf(tried), by: trial.user_id };
-  const may = (one: TrialCaller): boolean => (how === 'keep' ? mayKeep : mayRevert)(records, one);
-  if (!caller.isServer && !may(caller)) refuse({ code: 'forbidden' });
-  await acceptIfOwner(context, locked, by, caller, may);
+  await acceptIf(context, locked, by, holdTrial(await callerOf(locked, by), trial.user_id, tried, how));
 }
 
 /** Devices outside the scope take the change now: it leaves none of them with the default group unasked. */
@@ -132,7 +118,8 @@ async function end(
   { trial, tried }: PendingTrial,
   state: Ending,
 ): Promise<TrialRecord> {
-  const revision = await (state === 'confirmed' ? keepChange : takeBack)(context, locked, by, tried);
+  const outcome = (state === 'confirmed' ? keptTrial : takenBack)(tried);
+  const revision = await writeOutcome(context, locked, by, outcome);
   const who = by.right.roles === rightRoles.server ? null : by.user_id;
   const [ended] = await locked.tx.run(sql.endTrial, [locked.org, trial.id, state, now(context), who, revision]);
   return ended === undefined ? refuse({ code: 'unexpected' }) : recordOf(ended);
@@ -146,14 +133,9 @@ async function takeOut(
   { trial, tried }: PendingTrial,
   asked: readonly string[],
 ): Promise<TrialRecord> {
-  const ids = takenOutWith(recordsOf(tried), new Set(asked));
-  const part = (isOut: boolean): TriedRecords => ({
-    groups: tried.groups.filter(({ id }) => ids.has(id) === isOut),
-    devices: tried.devices.filter(({ id }) => ids.has(id) === isOut),
-  });
-  const left = part(false);
-  if (left.groups.length + left.devices.length === 0) return end(context, locked, by, { trial, tried }, 'reverted');
-  const revision = await takeBack(context, locked, by, part(true));
+  const { out, stay, ids } = parted(tried, asked);
+  if (stay.groups.length + stay.devices.length === 0) return end(context, locked, by, { trial, tried }, 'reverted');
+  const revision = await writeOutcome(context, locked, by, takenBack(out));
   const stays = (list: readonly string[]): readonly string[] => list.filter((id) => !ids.has(id));
   const values = [locked.org, trial.id, stays(trial.groups), stays(trial.devices), revision];
   const [row] = await locked.tx.run(sql.shrinkTrial, values);
@@ -231,7 +213,7 @@ export function trialsIn(context: Context) {
       inTrial(org, by, id, async (locked, pending) => {
         const { trial } = pending;
         await checkRight(context, locked, by, pending, 'keep');
-        if (isOver(trial)) return refuse({ code: 'trial_over', state: 'expired' });
+        holdTime(trial, context.clock());
         return judged(locked, trial, options, () => end(context, locked, by, pending, 'confirmed'));
       }),
 
@@ -243,17 +225,8 @@ export function trialsIn(context: Context) {
           await checkRight(context, locked, by, pending, 'revert');
           return end(context, locked, by, pending, 'reverted');
         }
-        const { groups, devices } = pending.tried;
-        const known = new Set<string>([...groups, ...devices].map((one) => one.id));
-        const unknown = records.flatMap((record, index) => (known.has(record) ? [] : [index]));
-        if (unknown.length > 0) return refuse({ code: 'not_on_trial', indexes: unknown });
-        const caller = await callerOf(locked, by);
-        const may = (one: TrialCaller): boolean => {
-          const own = new Set(mayTakeOut(recordsOf(pending.tried), one));
-          return records.every((record) => own.has(record));
-        };
-        if (!may(caller)) return refuse({ code: 'forbidden' });
-        await acceptIfOwner(context, locked, by, caller, may);
+        const asOwner = holdTakeOut(await callerOf(locked, by), pending.tried, records);
+        await acceptIf(context, locked, by, asOwner);
         return takeOut(context, locked, by, pending, records);
       }),
 
@@ -268,10 +241,9 @@ export function trialsIn(context: Context) {
       inTrial(org, by, id, async (locked, pending) => {
         const { trial, tried } = pending;
         await checkRight(context, locked, by, pending, 'keep');
-        if (isOver(trial)) return refuse({ code: 'trial_over', state: 'expired' });
-        const wider = isWithin(undefined, scope) ? undefined : scope;
-        if (!isWithin(scopeOf(trial.scope), wider)) return refuse({ code: 'not_wider' });
-        const write = async () => rewriteScope(context, locked, by, tried, wider);
+        holdTime(trial, context.clock());
+        const wider = widerScope(scopeOf(trial.scope), scope);
+        const write = () => writeOutcome(context, locked, by, widened(tried, wider));
         const revision = await judged(locked, trial, options, write);
         const text = wider === undefined ? null : JSON.stringify(wider);
         const [row] = await locked.tx.run(sql.widenTrial, [org, id, text, revision]);

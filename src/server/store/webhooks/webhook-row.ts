@@ -1,4 +1,5 @@
 /** Owns the row of a webhook: the columns that are read, without the secret, and its record. */
+import type { Timestamp } from '../../../organization/decide/records.ts';
 import type { AlertEvent, DeliveredEvent } from '../../../api/alerts/events.ts';
 import {
   parseOrganizationId,
@@ -8,7 +9,6 @@ import {
   type UserId,
   type WebhookId,
 } from '../../../policy/ids.ts';
-import type { Timestamp } from '../data/records.ts';
 
 export interface WebhookFields {
   readonly name: string;

@@ -1,5 +1,5 @@
 /** Owns what every part of the store shares: connections, the order of writes, hints, stamps and settings. */
-import type { Phase } from '../data/phase.ts';
+import type { Phase } from '../../../organization/decide/phase.ts';
 import type { Quotas } from '../data/quotas.ts';
 import type { OrganizationModels } from '../model/organizations.ts';
 import type { PipelinedConnections, Transactions } from '../postgres/connection.ts';

@@ -7,7 +7,8 @@
  * afterwards no write that saw the right before can still commit. Writes outside of organizations lock the rows of the
  * credential and of the user.
  */
-import { rightRoles, type Actor, type Right, type RightSubject } from '../data/actor.ts';
+import { rightRoles } from '../../../organization/decide/caller.ts';
+import { type Actor, type Right, type RightSubject } from '../data/actor.ts';
 import { refuse, StoreError } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { found, inOrg, statement, type Statement, type Value } from '../postgres/sql.ts';

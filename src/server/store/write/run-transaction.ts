@@ -5,6 +5,7 @@
  * - `record`: decided from the records that it names, in this process. What it writes is appended together with that of the writes beside it.
  * - `transaction`: several statements with decisions in between; beside others behind a savepoint. Its right is checked first.
  */
+import type { Caller } from '../../../organization/decide/caller.ts';
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Actor } from '../data/actor.ts';
 import { StoreError } from '../../problems.ts';
@@ -14,7 +15,7 @@ import { isPassing } from '../postgres/failure.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Deciding } from './records/deciding.ts';
 import type { Records } from './records/records.ts';
-import { callersOf, type Caller } from './caller.ts';
+import { callersOf } from './caller.ts';
 import { acceptByWriting } from './pending-ownership.ts';
 import { checkSkip, checkTime, openingOf, refusedRight, type Opening } from './right.ts';
 import { now } from './stamp.ts';

@@ -1,4 +1,6 @@
 /** Proves that writes which share a transaction have the outcomes that they have one by one, and that hints tell what the log has. */
+import type { DevicePatch } from '../../../organization/decide/device.ts';
+import type { NewGroup } from '../../../organization/decide/group.ts';
 import { asServer } from '../data/actor.ts';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -7,8 +9,6 @@ import { parseDeviceId, parseGroupId, type DeviceId, type GroupId, type Organiza
 import type { Entry, Hint } from '../data/change-log.ts';
 import { StoreError } from '../../problems.ts';
 import { device, group, logOf, makeWorld, ssh, type World } from '../store.fixture.ts';
-import type { DevicePatch } from '../data/devices.ts';
-import type { NewGroup } from '../data/groups.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {

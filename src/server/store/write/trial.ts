@@ -1,14 +1,11 @@
 /** Owns the start of a trial inside the write that is tried: the mark on its records, and the row by which it ends in time. */
+import type { StartedTrial } from '../../../organization/decide/records.ts';
 import { parseTrialId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Actor } from '../data/actor.ts';
 import type { NewTrial } from '../data/trials.ts';
-import type { RecordTrial } from '../data/records.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Context } from './context.ts';
-
-/** What all records of a trial carry alike. */
-export type StartedTrial = Omit<RecordTrial<never>, 'before'>;
 
 export function startTrial(context: Context, by: Actor, { confirm_within, scope }: NewTrial): StartedTrial {
   const started = context.clock();

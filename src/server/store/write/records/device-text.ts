@@ -1,9 +1,7 @@
 /** Owns the wire text of a device, as a whole and as the view `identity` shows it: every field in wire order, what is empty left out. */
-import type { DeviceRecord } from '../../data/records.ts';
-import { keepable, keepableList } from './keepable.ts';
 
-/** Without its revision, which every state gets by itself. */
-export type DeviceContent = Omit<DeviceRecord, 'revision'>;
+import type { DeviceContent } from '../../../../organization/decide/records.ts';
+import { keepable, keepableList } from './keepable.ts';
 
 const textsIn = ({ addresses = [], labels = [], security_groups = [], isolated, trial }: DeviceContent) => ({
   ...(addresses.length > 0 && { addresses: keepableList(addresses) }),
@@ -39,22 +37,3 @@ export const identityContent = (device: DeviceContent): object => ({
   tunnel_ip: device.tunnel_ip,
   ...textsIn(device),
 });
-
-/** The fields that say what a device is and which groups it has: the view `identity` shows these and no other. */
-export const identityFields = ['hostname', 'tunnel_ip', 'addresses', 'labels', 'security_groups', 'isolated'] as const;
-
-/** The fields that decide who may reach a device, and which rules of others match it. The history keeps each of their states. */
-export const policyFields = ['security_groups', 'tunnel_ip', 'addresses', 'labels', 'isolated'] as const;
-
-/** A list that is left out is empty. */
-const nothing = '[]';
-const textOf = (value: unknown): string => (value === undefined ? nothing : JSON.stringify(value));
-
-/** Whether the devices differ in one of these. */
-export const differIn = (a: DeviceContent, b: DeviceContent, names: readonly (keyof DeviceContent)[]): boolean =>
-  names.some((name) => a[name] !== b[name] && textOf(a[name]) !== textOf(b[name]));
-
-/** The groups that it lists, or listed before the change that is being tried. */
-export const listedBy = ({ security_groups = [], trial }: DeviceContent): readonly string[] => [
-  ...new Set<string>([...security_groups, ...(trial?.before.security_groups ?? [])]),
-];

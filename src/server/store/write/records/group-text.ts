@@ -1,9 +1,6 @@
 /** Owns the wire text of a security group: every field in wire order, what is empty left out. */
 import { keepable } from './keepable.ts';
-import type { GroupRecord } from '../../data/records.ts';
-
-/** Without its revision, which every state gets by itself. */
-export type GroupContent = Omit<GroupRecord, 'revision'>;
+import type { GroupContent } from '../../../../organization/decide/records.ts';
 
 /** As it is given, in wire order. */
 export const groupContent = ({

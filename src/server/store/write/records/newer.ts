@@ -5,7 +5,10 @@
 import { isKnownDevice, isKnownGroup } from '../../../../api/known-fields.ts';
 import { refuse } from '../../../problems.ts';
 
+export const isKnownRecord = (what: 'device' | 'group', record: object): boolean =>
+  (what === 'device' ? isKnownDevice : isKnownGroup)(record);
+
 /** `record`: a state, or the fields of it that are to be written again. */
 export function refuseNewer(what: 'device' | 'group', record: object): void {
-  if (!(what === 'device' ? isKnownDevice : isKnownGroup)(record)) refuse({ code: 'newer_record', what });
+  if (!isKnownRecord(what, record)) refuse({ code: 'newer_record', what });
 }

@@ -8,6 +8,8 @@
  *     await records.flush();
  */
 import { createHash } from 'node:crypto';
+import { differIn, identityFields, listedBy, policyFields } from '../../../../organization/decide/device.ts';
+import type { DeviceContent, Draft, GroupContent, Made } from '../../../../organization/decide/records.ts';
 import { countNamed } from '../../../../organization/read-records.ts';
 import type { WatchKind } from '../../../../api/kinds.ts';
 import type { Entry } from '../../data/change-log.ts';
@@ -18,25 +20,12 @@ import { withRevision, type Statement, type Value } from '../../postgres/sql.ts'
 import { appendOrganization, appends, loadDevices, loadGroups, loadKeys, moveHead, type Place } from '../append.ts';
 import { insertAudit } from '../audit-entry.ts';
 import type { WrittenHead } from '../../schema/history-guard.ts';
-import {
-  deviceContent,
-  differIn,
-  identityContent,
-  identityFields,
-  listedBy,
-  policyFields,
-  type DeviceContent,
-} from './device-text.ts';
-import { groupContent, type GroupContent } from './group-text.ts';
+import { deviceContent, identityContent } from './device-text.ts';
+import { groupContent } from './group-text.ts';
+import { isKnownRecord } from './newer.ts';
 import { DeviceState, GroupState } from './states.ts';
 
 export type { DeviceState, GroupState };
-
-/** Who made a state, and when. */
-export interface Made {
-  readonly by: string;
-  readonly at: string;
-}
 
 /** What makes a public key unique within its organization. */
 export const keyDigest = (org: string, key: string): string =>
@@ -87,7 +76,7 @@ type Send = (statement: Statement<unknown>, values: readonly Value[]) => void;
 /** The audit and the head were sent already. */
 const none: readonly Value[] = [null, null, null, null, null];
 
-export class Records {
+export class Records implements Draft {
   readonly #tx: Runner;
   readonly #org: string;
   readonly #model: ModelInTransaction | undefined;
@@ -177,11 +166,16 @@ export class Records {
     return this.#devices.get(id);
   }
 
-  /** Whether another device has this public key. Its digest was loaded. */
-  isTaken(digest: string, except?: string): boolean {
+  /** The digest of the key was loaded. */
+  hasKey(publicKey: string, except?: string): boolean {
+    const digest = keyDigest(this.#org, publicKey);
     if (!this.#keys.has(digest)) throw new Error('the public key was not loaded');
     const holder = this.#keys.get(digest);
     return holder !== undefined && holder !== except;
+  }
+
+  isKnown(what: 'device' | 'group', record: object): boolean {
+    return isKnownRecord(what, record);
   }
 
   /** A state of a group, new or changed. `isApplied` and `leftAt` as before where they are not given. */

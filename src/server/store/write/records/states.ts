@@ -1,6 +1,5 @@
 /** Owns the states of records, as a transaction finds them and leaves them. */
-import type { DeviceContent } from './device-text.ts';
-import type { GroupContent } from './group-text.ts';
+import type { DeviceContent, GroupContent } from '../../../../organization/decide/records.ts';
 
 /** A record as a transaction finds it or leaves it. */
 class RecordState<Content extends { readonly user_id?: string }> {
