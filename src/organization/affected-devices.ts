@@ -3,6 +3,7 @@
  * group, and whom rules and isolations name. A change costs as much as it touches.
  *
  *     const index = new AffectedDevices(organization);
+ *     for (const group of organization.groups.values()) index.readRules(group);
  *     for (const device of organization.devices.values()) index.setDevice(device.id, { to: device });
  *     const { devices } = index.setGroup(id, changed); // those whose policy may be another one
  */
@@ -76,11 +77,15 @@ export class AffectedDevices {
   /** What isolated devices mean for each device, as far as it was asked since they last changed. */
   #isolations: Isolations | undefined;
 
-  /** The groups of the organization; the devices are still to be set. */
+  /** The groups of the organization. Their rules are still to be read, and then the devices to be set. */
   constructor(organization: Organization) {
     this.#organization = { ...organization, devices: emptyOrganization.devices };
     this.#inEffect = new GroupsInEffect(this.#organization);
-    for (const { id, selectable } of organization.groups.values()) this.#peers.set(id, peersOf(selectable));
+  }
+
+  /** Once for each group: its rules may name thousands of peers. */
+  readRules({ id, selectable }: OrganizationGroup): void {
+    this.#peers.set(id, peersOf(selectable));
   }
 
   group(id: GroupId): OrganizationGroup | undefined {

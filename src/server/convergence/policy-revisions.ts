@@ -99,7 +99,10 @@ export class PolicyRevisions {
 
   /** To be called once, after `confirmed` was filled. */
   async load({ groups, devices }: Organization): Promise<void> {
-    await this.#slices.each(groups.values(), (group) => this.#noteRules(group.id, group, group.revision ?? this.head));
+    await this.#slices.each(groups.values(), (group) => {
+      this.#index.readRules(group);
+      this.#noteRules(group.id, group, group.revision ?? this.head);
+    });
     await this.#slices.each(devices.values(), (record) => {
       const { id, hostname, identity } = record;
       this.#index.setDevice(id, { to: record });
