@@ -1,18 +1,16 @@
 /** Owns one watched organization: its ring, its listings, its streams, and the rounds that serve them. */
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Head, Projection, Resumption } from '../store/data/change-log.ts';
+import type { Head, Resumption } from '../store/data/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
-import { next, SharedCursor, type StateRead, type View } from './cursor.ts';
+import { next, SharedCursor, type View } from './cursor.ts';
+import { Listings, type ListingMemory, type StateNeed } from './listings.ts';
 import { LiveStreams } from './live-streams.ts';
 import { LogReader, type SyncedHead } from './log/log-reader.ts';
 import type { RevisionTokens } from './log/revision-tokens.ts';
 import { Ring } from './log/ring.ts';
 import type { Task } from './scheduler.ts';
-import type { Pool } from './segment.ts';
 import type { WatchSettings } from './settings.ts';
 import type { Source } from './source.ts';
-import type { StateCache } from './state-cache.ts';
-import { StateReader } from './state-reader.ts';
 import type { WatchStats } from './stats.ts';
 import { StreamIndex } from './stream-index.ts';
 import { isOpen, type StreamEvent } from './stream-state.ts';
@@ -23,7 +21,7 @@ export interface ChannelOptions {
   readonly source: Source;
   readonly settings: WatchSettings;
   readonly stats: WatchStats;
-  readonly pool: Pool;
+  readonly memory: ListingMemory;
   readonly now: () => number;
   /** Reads the current head. Concurrent callers share one read. */
   readonly readHead: () => Promise<Head | undefined>;
@@ -49,12 +47,12 @@ export class Channel implements View, StreamOwner, Task {
   readonly ring: Ring;
   readonly batches: Batches;
   readonly log: LogReader;
+  readonly listings: Listings;
   readonly streams = new Set<Stream>();
   readonly #byUser = new StreamIndex<UserId>();
   /** When the last stream went. */
   idleSince: number;
   readonly #o: ChannelOptions;
-  readonly #states: StateReader;
   readonly #live = new LiveStreams();
   /** The streams that are not live. */
   readonly #others = new Set<Stream>();
@@ -72,7 +70,7 @@ export class Channel implements View, StreamOwner, Task {
 
   constructor(head: number, options: ChannelOptions) {
     this.#o = options;
-    const { org, source, stats, pool, settings } = options;
+    const { org, source, stats, memory, settings } = options;
     this.org = org;
     this.idleSince = options.now();
     this.ring = new Ring(head, { bytes: settings.ringBytes, ageMs: settings.ringAgeMs });
@@ -86,14 +84,14 @@ export class Channel implements View, StreamOwner, Task {
       // The eras are learned before the ring goes there: what it has not read cannot contradict them.
       readHead: () => options.readHead().then((found) => found && this.learn(found).then(() => found)),
       onAppend: () => this.#onAppend(),
-      onHole: () => this.#states.clear(),
+      onHole: () => this.listings.clear(),
     });
-    this.#states = new StateReader({
+    this.listings = new Listings({
       org,
       ring: this.ring,
       source,
       stats,
-      pool,
+      memory,
       pageBytes: settings.pageBytes,
       sync: () => this.sync(options.readHead()),
       onLoaded: (waiting, kept) => this.#onLoaded(waiting, kept),
@@ -102,14 +100,6 @@ export class Channel implements View, StreamOwner, Task {
         options.onWarning('cannot read the state of an organization', cause);
       },
     });
-  }
-
-  state(projection: Projection, deletions: boolean): StateCache {
-    return this.#states.cache(projection, deletions);
-  }
-
-  caches(): Iterable<StateCache> {
-    return this.#states.caches();
   }
 
   /** Brings the ring to a head that was just read; undefined when the database has it no longer. */
@@ -154,7 +144,7 @@ export class Channel implements View, StreamOwner, Task {
   }
 
   #startOver(head: number): void {
-    this.#states.clear();
+    this.listings.clear();
     this.ring.reset(head);
     this.endAll('rewound');
   }
@@ -184,7 +174,7 @@ export class Channel implements View, StreamOwner, Task {
 
   /** Lets go of all memory. */
   close(): void {
-    this.#states.clear();
+    this.listings.clear();
     this.ring.reset(this.ring.head);
   }
 
@@ -366,7 +356,7 @@ export class Channel implements View, StreamOwner, Task {
     const out: Buffer[] = stream.preface === undefined ? [] : [stream.preface];
     stream.preface = undefined;
     let size = 0;
-    let need: StateRead | undefined;
+    let need: StateNeed | undefined;
     let rests = false;
     while (size < goBytes && need === undefined && !rests) {
       const step = next(stream.cursor, stream.reader, this);
@@ -383,7 +373,7 @@ export class Channel implements View, StreamOwner, Task {
     if (out.length > 0 && !stream.write(out, now)) this.#move(stream, 'full');
     else if (need !== undefined) {
       this.#move(stream, 'read');
-      this.#states.read(stream, need);
+      this.listings.load(stream, need);
     } else this.#move(stream, rests ? 'caught_up' : 'behind');
     return size;
   }

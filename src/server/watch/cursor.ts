@@ -11,7 +11,7 @@ import { collect, type Batch, type Batches } from './batch.ts';
 import { maskOf, projectionOf, type Mask } from './frame.ts';
 import type { Ring } from './log/ring.ts';
 import type { RevisionTokens } from './log/revision-tokens.ts';
-import type { StateCache } from './state-cache.ts';
+import type { Listings, StateNeed } from './listings.ts';
 import { completeLine, encode, formatOf, tailLine, type Format } from './wire.ts';
 
 export interface Item {
@@ -62,8 +62,7 @@ export type Cursor = Listing | Following;
 export interface View {
   readonly ring: Ring;
   readonly batches: Batches;
-  /** Current state without deletions, and with them. */
-  state(projection: Projection, deletions: boolean): StateCache;
+  readonly listings: Listings;
 }
 
 export interface Reader {
@@ -73,16 +72,9 @@ export interface Reader {
   readonly format: Format;
 }
 
-/** A part of the state that must be read from the database first. */
-export interface StateRead {
-  readonly projection: Projection;
-  readonly deletions: boolean;
-  readonly after: number;
-}
-
 export type Step =
   | { readonly do: 'send'; readonly bytes: Buffer | undefined; readonly events: number; readonly to: Cursor }
-  | { readonly do: 'read'; readonly need: StateRead }
+  | { readonly do: 'read'; readonly need: StateNeed }
   /** There is nothing to send: the stream has everything. */
   | { readonly do: 'rest' };
 
@@ -139,17 +131,19 @@ function list(cursor: Listing, reader: Reader, view: View): Step {
   if (item.fresh) {
     const until = cursor.until ?? ring.head;
     if (item.at >= until) return { do: 'send', bytes: undefined, events: 0, to: moved({ fresh: false }, undefined) };
-    const batch = view.state(projection, false).read(item.at, until, ring, format, reader.user);
-    if (batch === undefined) return { do: 'read', need: { projection, deletions: false, after: item.at } };
+    const need = { projection, deletions: false, after: item.at };
+    const batch = view.listings.read(need, until, format, reader.user);
+    if (batch === undefined) return { do: 'read', need };
     return send(batch, moved({ at: batch.through, fresh: batch.through < until }, until));
   }
 
   if (item.at < ring.head) {
     const selection = { mask, format, newest: true };
+    const need = { projection, deletions: true, after: item.at };
     const batch = ring.covers(item.at)
       ? view.batches.after(item.at, selection, reader.user)
-      : view.state(projection, true).read(item.at, ring.head, ring, format, reader.user);
-    if (batch === undefined) return { do: 'read', need: { projection, deletions: true, after: item.at } };
+      : view.listings.read(need, ring.head, format, reader.user);
+    if (batch === undefined) return { do: 'read', need };
     return send(batch, moved({ at: batch.through }, undefined));
   }
 
@@ -177,8 +171,9 @@ function follow(cursor: Following, reader: Reader, view: View): Step {
   }
   const parts = [];
   for (const projection of reader.projections) {
-    const part = view.state(projection, true).peek(cursor.at, ring);
-    if (part === undefined) return { do: 'read', need: { projection, deletions: true, after: cursor.at } };
+    const need = { projection, deletions: true, after: cursor.at };
+    const part = view.listings.peek(need);
+    if (part === undefined) return { do: 'read', need };
     parts.push(part);
   }
   const through = Math.min(...parts.map((part) => part.through));

@@ -115,15 +115,18 @@ function act(random: () => number, db: ModelDatabase, groups: string[], devices:
 
 async function run(seed: number): Promise<{ readonly wrong: readonly string[]; readonly checked: number }> {
   const random = seeded(seed);
+  // Large records take more than one batch.
+  const size = random() < 0.3 ? 40 : 1;
   const db = new ModelDatabase({
+    padding: size === 1 ? 0 : 8_000,
     pause: () => (random() < 0.6 ? Promise.resolve() : loopTurns(1 + Math.floor(random() * 4))),
   });
   const t = new TestHub({
     db,
     settings: {
-      ringBytes: [600, 3_000, 100_000][Math.floor(random() * 3)] ?? 600,
-      listingBytes: [2_000, 100_000][Math.floor(random() * 2)] ?? 2_000,
-      pageBytes: 1_000,
+      ringBytes: size * ([600, 3_000, 100_000][Math.floor(random() * 3)] ?? 600),
+      listingBytes: size * ([2_000, 100_000][Math.floor(random() * 2)] ?? 2_000),
+      pageBytes: size * ([1_000, 20_000][Math.floor(random() * 2)] ?? 1_000),
       slice: 16,
       stuckMs: 1_000_000,
     },

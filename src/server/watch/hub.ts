@@ -6,13 +6,12 @@ import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../l
 import { Channel } from './channel.ts';
 import { endGradually } from './departures.ts';
 import { maskOf, projectionOf } from './frame.ts';
-import { keepWithin } from './memory.ts';
+import { ListingMemory } from './listings.ts';
 import { isAgent, type Opening, type Refusal } from './opening.ts';
 import { isGone, resumedIn, start } from './cursor.ts';
 import { ReceiptExchange, type ReceiptExchangeOptions } from './receipts/receipt-exchange.ts';
 import { ReceiptRequests } from './receipts/receipt-requests.ts';
 import { Rights, type EndedRights } from './rights.ts';
-import type { Pool } from './segment.ts';
 import { defaultWatchSettings, type WatchSettings } from './settings.ts';
 import type { Source } from './source.ts';
 import { silenceOf, type SignSource } from './signs.ts';
@@ -69,7 +68,7 @@ export class Hub {
   readonly #byToken = new StreamIndex<TokenId>();
   readonly #byDevice = new StreamIndex<DeviceId>();
   readonly #streamQuota: StreamQuota;
-  readonly #pool: Pool = { bytes: 0, uses: 0 };
+  readonly #listings = new ListingMemory();
   readonly #stopHints: () => void;
   #streams = 0;
   #draining = false;
@@ -122,7 +121,7 @@ export class Hub {
   get memory(): { readonly rings: number; readonly listings: number } {
     let rings = 0;
     for (const channel of this.#channels.values()) rings += channel.ring.bytes;
-    return { rings, listings: this.#pool.bytes };
+    return { rings, listings: this.#listings.bytes };
   }
 
   /** Opens a stream, or says why not. Fails when the database cannot be reached. */
@@ -248,7 +247,7 @@ export class Hub {
       source: this.#o.source,
       settings: this.settings,
       stats: this.stats,
-      pool: this.#pool,
+      memory: this.#listings,
       now: this.#o.clock.now,
       readHead: () => this.#heads.immediate.get(org),
       schedule: (one) => this.#scheduler.add(one),
@@ -355,7 +354,7 @@ export class Hub {
       channel.tick(now);
       if (channel.streams.size === 0 && now - channel.idleSince > this.settings.lingerMs) this.#forget(channel);
     }
-    keepWithin(this.settings, [...this.#channels.values()], this.#pool, now);
+    this.#keepWithin(now);
     if (this.#streams === 0) return;
     this.#unanswered += 1;
     // The database does not answer: readers that know another server go there.
@@ -374,6 +373,15 @@ export class Hub {
     } finally {
       this.#polling = false;
     }
+  }
+
+  /** Every ring gives up the same part: a busy organization keeps more than a quiet one, but all keep something. */
+  #keepWithin(now: number): void {
+    const { ringsBytes, listingBytes } = this.settings;
+    const { rings } = this.memory;
+    if (rings > ringsBytes)
+      for (const { ring } of this.#channels.values()) ring.trim(now, Math.floor((ring.bytes * ringsBytes) / rings));
+    this.#listings.keepWithin(listingBytes);
   }
 
   #endAll(why: StreamEndReason, which: (stream: Stream) => boolean, longestMs = departureMs): Promise<void> {

@@ -28,11 +28,14 @@ export class ModelDatabase implements Source {
   down = false;
   reads = { heads: 0, changes: 0, state: 0 };
   readonly #pause: () => Promise<void>;
+  readonly #padding: string;
   readonly #listeners = new Set<(hint: Hint) => void>();
   #made = 0;
 
-  constructor(options: { readonly pause?: () => Promise<void> } = {}) {
-    this.#pause = options.pause ?? (() => Promise.resolve());
+  /** `padding`: how many characters each record has besides. */
+  constructor({ pause, padding = 0 }: { readonly pause?: () => Promise<void>; readonly padding?: number } = {}) {
+    this.#pause = pause ?? (() => Promise.resolve());
+    this.#padding = '.'.repeat(padding);
   }
 
   get head(): number {
@@ -102,10 +105,10 @@ export class ModelDatabase implements Source {
   #write(id: string, type: Entry['type'], { endpointOnly = false }: { readonly endpointOnly?: boolean } = {}): void {
     const { kind, owner, applied, leftAt } = this.#resource(id);
     const revision = this.head + 1;
-    const json = `{"id":"${id}","org_id":"${modelOrg}","text":"${'ä'.repeat(revision % 7)}","revision":${revision}}`;
+    const json = `{"id":"${id}","org_id":"${modelOrg}","text":"${'ä'.repeat(revision % 7)}${this.#padding}","revision":${revision}}`;
     const hidden = owner !== undefined && !applied;
     const isIdentity = kind === 'device' && !endpointOnly;
-    const identity = `{"id":"${id}","hostname":"host ${revision}","revision":${revision}}`;
+    const identity = `{"id":"${id}","hostname":"host ${revision}${this.#padding}","revision":${revision}}`;
     this.log.push({
       revision,
       kind,

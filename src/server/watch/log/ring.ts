@@ -88,6 +88,11 @@ export class Ring {
     this.#resets += 1;
   }
 
+  /** How many events there are after a revision that is covered. */
+  countAfter(revision: number): number {
+    return this.#frames.length - this.#indexAfter(revision);
+  }
+
   /** The events after a revision that `covers` it, ascending. */
   *after(revision: number): Generator<Frame, void, undefined> {
     for (let i = this.#indexAfter(revision); i < this.#frames.length; i += 1) {
