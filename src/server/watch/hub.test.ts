@@ -72,6 +72,38 @@ describe('a listing', () => {
     expect(t.db.reads.state).toBe(1);
   });
 
+  test('is read anew where the log has gone on by more than is worth to follow', async () => {
+    const t = make();
+    const id = t.db.create('device');
+    const first = await t.watch(device);
+    first.close();
+    for (let n = 0; n < 17_000; n += 1) t.db.update(id);
+    t.db.tell(1);
+    expect(seen(await t.watch(device))).toEqual(['change 17001', 'tail']);
+    expect(t.db.reads.state).toBe(2);
+  });
+
+  test('never shows what was read before the database was put back', async () => {
+    let goOn = (): void => {};
+    class SlowPages extends ModelDatabase {
+      override async readState(...asked: Parameters<ModelDatabase['readState']>) {
+        const page = await super.readState(...asked);
+        if (this.reads.state === 1) await new Promise<void>((go) => (goOn = go));
+        return page;
+      }
+    }
+    const t = make({ db: new SlowPages() });
+    for (let n = 0; n < 5; n += 1) t.db.create('device');
+    const before = await t.watch(device);
+    t.db.log.length = 3;
+    await t.hub.poll();
+    expect(before.ended).toBe(true);
+    goOn();
+    await loopTurns();
+    t.db.create('device');
+    expect(seen(await t.watch(device))).toEqual(['change 1', 'change 2', 'change 3', 'change 4', 'tail']);
+  });
+
   test('has its tail between transactions, also when one takes several reads of the log', async () => {
     let goOn = (): void => {};
     class SlowSecondRead extends ModelDatabase {
