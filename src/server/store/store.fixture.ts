@@ -10,7 +10,7 @@ import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { StoredRule } from '../../policy/rule.ts';
 import { StoreError, type StoreProblem } from '../problems.ts';
 import { openStore, type Store, type StoreOptions } from './open.ts';
-import type { Entry } from './data/change-log.ts';
+import type { Entry, Projection, StatePage } from './data/change-log.ts';
 import { asServer, type Actor } from './data/actor.ts';
 import type { NewDevice } from './data/devices.ts';
 
@@ -116,6 +116,28 @@ export async function logOf(store: Store, org: OrganizationId, after = 0): Promi
   const entries = await store.log.readChanges(org, after, 1_000_000);
   if (entries === undefined) throw new Error('the log has a hole');
   return entries;
+}
+
+/** The current state of several kinds after a revision, read in pages of so many bytes. */
+export async function stateOf(
+  store: Store,
+  org: OrganizationId,
+  asked: {
+    readonly kinds: readonly Projection[];
+    readonly after: number;
+    readonly deletions: boolean;
+    readonly bytes?: number;
+  },
+): Promise<readonly Entry[]> {
+  const { kinds, deletions, bytes = 1_048_576 } = asked;
+  const all: Entry[] = [];
+  for (const projection of kinds)
+    for (let after: number | undefined = asked.after; after !== undefined;) {
+      const page: StatePage = await store.log.readState(org, { projection, after, deletions, bytes });
+      all.push(...page.entries);
+      after = page.through;
+    }
+  return all.toSorted((a, b) => a.revision - b.revision);
 }
 
 export const brief = (entries: readonly Entry[]): string[] =>

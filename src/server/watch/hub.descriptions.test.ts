@@ -24,7 +24,8 @@ class DescribedDatabase extends ModelDatabase {
   }
 
   override async readState(...asked: Parameters<ModelDatabase['readState']>) {
-    return this.#described(await super.readState(...asked));
+    const page = await super.readState(...asked);
+    return { ...page, entries: this.#described(page.entries) };
   }
 }
 

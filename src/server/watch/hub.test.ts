@@ -83,6 +83,26 @@ describe('a listing', () => {
     expect(t.db.reads.state).toBe(2);
   });
 
+  test('is read anew where most of it has changed several times', async () => {
+    const t = make({ db: new ModelDatabase({ padding: 8_000 }) });
+    const ids = Array.from({ length: 40 }, () => t.db.create('device'));
+    const list = async (): Promise<readonly string[]> => {
+      const sink = await t.watch(device);
+      sink.close();
+      return seen(sink);
+    };
+    await list();
+    const { state } = t.db.reads;
+    for (let round = 0; round < 20; round += 1) {
+      const before = t.db.head;
+      for (const id of ids) t.db.update(id);
+      t.db.tell(before);
+      expect(await list()).toEqual([...ids.map((_, n) => `change ${before + n + 1}`), 'tail']);
+    }
+    expect(t.db.reads.state).toBeGreaterThan(state);
+    expect(t.db.reads.state).toBeLessThan(state + 10);
+  });
+
   test('never shows what was read before the database was put back', async () => {
     let goOn = (): void => {};
     class SlowPages extends ModelDatabase {

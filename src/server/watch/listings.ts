@@ -24,6 +24,8 @@ export interface StateNeed {
 const builtForms = 16;
 /** Where the log has gone on by more than this, a part is read anew: that is quicker than to follow. */
 const mostFollowed = 16_384;
+/** So many parts of a listing are few, however little they hold. */
+const fewParts = 8;
 
 /** All parts of a process. */
 export class ListingMemory {
@@ -84,6 +86,11 @@ class Part {
     listing.parts.get(range.after)?.drop();
     listing.parts.set(range.after, this);
     memory.use(this);
+  }
+
+  /** Without the ready buffers. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   get isFull(): boolean {
@@ -192,16 +199,12 @@ export interface ListingsOptions {
   readonly onFailed: (waiting: readonly Stream[], cause: unknown) => void;
 }
 
-/** Rows of a page: few when records are large, and few at first, before that is known. */
-const pageRows = { least: 8, first: 256, most: 4_096 };
-
 /** Those of one organization. */
 export class Listings {
   readonly #o: ListingsOptions;
   readonly #listings = new Map<string, Listing>();
   /** Streams that wait, by the page that is being read for them. */
   readonly #waiting = new Map<string, Stream[]>();
-  #rows = pageRows.first;
 
   constructor(options: ListingsOptions) {
     this.#o = options;
@@ -238,7 +241,7 @@ export class Listings {
   }
 
   clear(): void {
-    for (const { parts } of this.#listings.values()) for (const part of parts.values()) part.drop();
+    for (const listing of this.#listings.values()) dropAll(listing);
   }
 
   #listingOf({ projection, deletions }: StateNeed): Listing {
@@ -262,6 +265,7 @@ export class Listings {
       memory.use(known);
       return known;
     }
+    if (isSparse(listing)) dropAll(listing);
     if (!ring.covers(after) || ring.countAfter(after) > mostFollowed) return undefined;
     const made = new Part(memory, listing, { after, head: after });
     made.follow(ring);
@@ -274,22 +278,15 @@ export class Listings {
     const { projection, deletions, after } = need;
     for (;;) {
       const { head: from, resets } = ring;
-      const limit = this.#rows;
       stats.stateReads += 1;
-      const page = await source.readState(org, { kinds: [projection], after, limit, deletions });
+      const page = await source.readState(org, { projection, after, bytes: pageBytes, deletions });
       // What the page saw past the log must be in the log before the page is used: a resource that moved on would be missing.
       const head = await sync();
       if (head === undefined || (deletions && isInGap(head.gaps, kindOf(projection), after))) return false;
-      const weight = page.reduce((sum, entry) => sum + entry.json.length, 0);
-      if (page.length > 0) {
-        const rows = Math.round(pageBytes / Math.max(1, weight / page.length));
-        this.#rows = Math.min(Math.max(rows, pageRows.least), pageRows.most);
-      }
       if (ring.resets !== resets || !ring.covers(from)) continue;
-      // A full page may end between two frames of one revision: its last revision is left for the next page.
-      const through = page.length < limit ? from : Math.min((page.at(-1)?.revision ?? 0) - 1, from);
+      const through = Math.min(page.through ?? from, from);
       if (through <= after) throw new Error(`a page of state after ${after} reaches ${through} only`);
-      const frames = page.flatMap((entry) => stateFramesOf(org, entry, projection));
+      const frames = page.entries.flatMap((entry) => stateFramesOf(org, entry, projection));
       this.#install(need, { frames, through, from });
       return true;
     }
@@ -311,6 +308,17 @@ export class Listings {
     }
     part.through = through;
   }
+}
+
+function dropAll({ parts }: Listing): void {
+  for (const part of parts.values()) part.drop();
+}
+
+/** Whether most of what the parts held has moved on, so that a reader would pass many to be sent little. */
+function isSparse({ parts }: Listing): boolean {
+  let bytes = 0;
+  for (const part of parts.values()) bytes += part.bytes;
+  return parts.size > fewParts && bytes * 4 < parts.size * batchBytes;
 }
 
 /** The part that goes furthest of those that begin at a revision or before and reach it; one that begins there comes first. */

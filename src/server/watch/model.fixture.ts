@@ -1,7 +1,16 @@
 /** Owns a database in memory for tests of the hub: one organization, free writes, and reads with chosen delays and failures. */
 import type { WatchKind } from '../../api/kinds.ts';
 import { parseOrganizationId, parseUserId, type OrganizationId, type UserId } from '../../policy/ids.ts';
-import type { EndedRight, Entry, EraStart, Heads, Hint, Resumption, StateQuery } from '../store/data/change-log.ts';
+import type {
+  EndedRight,
+  Entry,
+  EraStart,
+  Heads,
+  Hint,
+  Resumption,
+  StatePage,
+  StateQuery,
+} from '../store/data/change-log.ts';
 import { emptyHint } from '../store/postgres/hint-text.ts';
 import { departed } from './frame.ts';
 import type { Source } from './source.ts';
@@ -157,14 +166,14 @@ export class ModelDatabase implements Source {
     return answer;
   }
 
-  async readState(_org: OrganizationId, query: StateQuery): Promise<readonly Entry[]> {
+  async readState(_org: OrganizationId, query: StateQuery): Promise<StatePage> {
     this.reads.state += 1;
     await this.#visit();
     const newest = new Map<string, Entry>();
     for (const entry of this.log) {
       const { kind, identity } = entry;
-      if (kind !== 'organization' && query.kinds.includes(kind)) newest.set(entry.id, entry);
-      else if (identity !== undefined && query.kinds.includes('device-identity'))
+      if (kind === query.projection) newest.set(entry.id, entry);
+      else if (identity !== undefined && query.projection === 'device-identity')
         newest.set(entry.id, { ...entry, json: identity });
     }
     const found: Entry[] = [];
@@ -176,9 +185,16 @@ export class ModelDatabase implements Source {
       const bare = { ...entry, revision: entry.left_at, type: 'delete', json, only_for: undefined } as const;
       found.push({ ...bare, hidden_from: entry.only_for });
     }
-    const answer = found.toSorted((a, b) => a.revision - b.revision).slice(0, query.limit);
+    found.sort((a, b) => a.revision - b.revision);
+    let through: number | undefined;
+    for (let index = 0, bytes = 0; index < found.length && through === undefined; index += 1) {
+      const [entry, next] = [found[index], found[index + 1]];
+      bytes += entry?.json.length ?? 0;
+      if (bytes >= query.bytes && next !== undefined && next.revision !== entry?.revision) through = entry?.revision;
+    }
+    const entries = found.filter(({ revision }) => through === undefined || revision <= through);
     await this.#pause();
-    return answer;
+    return { entries, through };
   }
 
   onHint(listener: (hint: Hint) => void): () => void {

@@ -23,7 +23,7 @@ export interface WatchSettings {
   readonly ringsBytes: number;
   /** What listings kept ready may take, all together. */
   readonly listingBytes: number;
-  /** About what one page read from the database for a listing should weigh. */
+  /** What one page read from the database for a listing weighs at most, but for its last record. */
   readonly pageBytes: number;
   /** How long an organization without streams is kept in memory: its agents may be about to come back. */
   readonly lingerMs: number;
@@ -48,7 +48,7 @@ export const defaultWatchSettings: WatchSettings = {
   ringAgeMs: 300_000,
   ringsBytes: 128 * 1_048_576,
   listingBytes: 96 * 1_048_576,
-  pageBytes: 2 * 1_048_576,
+  pageBytes: 1_048_576,
   lingerMs: 60_000,
   slice: 1_000,
   sliceUnderLoad: 200,

@@ -98,8 +98,15 @@ export interface Hint {
 export type Projection = WatchKind | 'device-identity';
 
 export interface StateQuery {
-  readonly kinds: readonly Projection[];
+  readonly projection: Projection;
   readonly after: number;
-  readonly limit: number;
+  /** What the page may weigh, but for the last revision in it. */
+  readonly bytes: number;
   readonly deletions: boolean;
+}
+
+export interface StatePage {
+  readonly entries: readonly Entry[];
+  /** More may follow after this revision; absent where the page holds all. */
+  readonly through?: number | undefined;
 }

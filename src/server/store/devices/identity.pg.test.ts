@@ -5,7 +5,7 @@ import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.
 import { Random } from '../../../../test/lib/random.ts';
 import { parseGroupId, type DeviceId, type GroupId } from '../../../policy/ids.ts';
 import type { Entry } from '../data/change-log.ts';
-import { device, group, logOf, makeWorld } from '../store.fixture.ts';
+import { device, group, logOf, makeWorld, stateOf } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -97,7 +97,7 @@ test('the log by identity is the projection of the log with what repeats left ou
       const want = [...newest.values()]
         .filter((line) => Number.parseInt(line, 10) > after && (deletions || line.includes(' change ')))
         .toSorted((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
-      const state = await store.log.readState(org, { kinds: ['device-identity'], after, limit: 10_000, deletions });
+      const state = await stateOf(store, org, { kinds: ['device-identity'], after, deletions });
       expect(told(state, ({ json }) => json)).toEqual(want);
     }
   }

@@ -16,7 +16,7 @@ import {
 } from '../../../policy/ids.ts';
 import { asServer, type Actor } from '../data/actor.ts';
 import { StoreError } from '../../problems.ts';
-import { device, group, makeWorld, query, someDigest, type World } from '../store.fixture.ts';
+import { device, group, makeWorld, query, someDigest, stateOf, type World } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -175,7 +175,7 @@ async function everything({ url, store }: World, { org, answers }: Place): Promi
   for (const after of [0, Math.floor(Number(head?.revision) / 2)]) {
     stored[`streams after ${after}`] = [
       await store.log.readChanges(org, after, 1_000),
-      await store.log.readState(org, { kinds, after, limit: 1_000, deletions: after > 0 }),
+      await stateOf(store, org, { kinds, after, deletions: after > 0 }),
     ];
   }
   const numbers = new Map<string, number>();

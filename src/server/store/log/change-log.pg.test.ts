@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';
-import { brief, device, group, logOf, makeWorld, openTestStore, query, type World } from '../store.fixture.ts';
+import { brief, device, group, logOf, makeWorld, openTestStore, query, stateOf, type World } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
 import type { Store } from '../open.ts';
 import { Random } from '../../../../test/lib/random.ts';
@@ -54,15 +54,9 @@ test('the state after a revision is the newest of each resource and the deletion
   const world = await makeWorld(postgres);
   await history(world);
   const { store, org } = world;
-  const read = async (wanted: { kinds: readonly WatchKind[]; after: number; deletions: boolean }) => {
-    const found: string[] = [];
-    for (let { after } = wanted; ;) {
-      const page = await store.log.readState(org, { ...wanted, after, limit: 2 });
-      found.push(...brief(page));
-      after = page.at(-1)?.revision ?? after;
-      if (page.length < 2) return found;
-    }
-  };
+  // Each page has one revision, which goes beyond its bytes.
+  const read = async (wanted: { kinds: readonly WatchKind[]; after: number; deletions: boolean }) =>
+    brief(await stateOf(store, org, { ...wanted, bytes: 1 }));
   expect(await read({ kinds: both, after: 0, deletions: false })).toEqual([
     '1 security-groups change',
     '4 device change',
@@ -80,7 +74,8 @@ test('the state after a revision is the newest of each resource and the deletion
     '7 device delete',
     '8 security-groups delete',
   ]);
-  expect(await read({ kinds: [], after: 0, deletions: true })).toEqual([]);
+  const first = await store.log.readState(org, { projection: 'device', after: 0, bytes: 1, deletions: true });
+  expect([brief(first.entries), first.through]).toEqual([['4 device change'], 4]);
 });
 
 test('compacting drops the exact log past its retention: a reader is told to resync, and deletions stay', async () => {
@@ -90,9 +85,11 @@ test('compacting drops the exact log past its retention: a reader is told to res
   await store.log.compact();
   expect(await store.log.readChanges(org, 0, 100)).toBeUndefined();
   expect(await store.log.readChanges(org, 5, 100)).toBeUndefined();
-  expect(brief((await store.log.readState(org, { kinds: both, after: 5, limit: 100, deletions: true })) ?? [])).toEqual(
-    ['6 device change', '7 device delete', '8 security-groups delete'],
-  );
+  expect(brief(await stateOf(store, org, { kinds: both, after: 5, deletions: true }))).toEqual([
+    '6 device change',
+    '7 device delete',
+    '8 security-groups delete',
+  ]);
   const { revision } = await store.devices.create(org, owner, device(owner.user_id));
   expect(brief((await store.log.readChanges(org, revision - 1, 100)) ?? [])).toEqual(['10 device change']);
   expect((await store.log.heads([org])).organizations.get(org)).toMatchObject({ revision: 10 });
@@ -105,7 +102,7 @@ test('deletions past their retention go, unless a record has a revision from whi
   await store.log.compact();
   // The group lived from 5 to 8, and a device has revision 6; the device lived from 3 to 7.
   expect((await store.log.resumption(org)).gaps).toEqual([]);
-  expect(brief(await store.log.readState(org, { kinds: both, after: 0, limit: 100, deletions: true }))).toEqual([
+  expect(brief(await stateOf(store, org, { kinds: both, after: 0, deletions: true }))).toEqual([
     '1 security-groups change',
     '4 device change',
     '6 device change',
@@ -172,7 +169,7 @@ test('what a new server wrote before another one found that history was lost tak
   await here.log.heads([org]);
 
   const { gaps, eras } = await there.log.resumption(org);
-  const state = await there.log.readState(org, { kinds: both, after: 0, limit: 100, deletions: true });
+  const state = await stateOf(there, org, { kinds: both, after: 0, deletions: true });
   const names = state.map(({ type, id }) => `${type} ${id}`);
   expect(names.slice(-2)).toEqual([`change ${written.id}`, `delete ${gone.id}`]);
   for (const { revision, kind } of state)
@@ -230,8 +227,8 @@ describe('whatever is written and forgotten', () => {
         for (const [revision, held] of heldAt.entries()) {
           if (revision === 0 || isInGap(gaps, kind, revision)) continue;
           const mine = new Map(ofKind(held));
-          const after = { kinds: [kind], after: revision, limit: 1_000, deletions: true };
-          for (const entry of await store.log.readState(org, after)) {
+          const after = { kinds: [kind], after: revision, deletions: true };
+          for (const entry of await stateOf(store, org, after)) {
             if (entry.type === 'delete') mine.delete(keyOf(entry));
             else mine.set(keyOf(entry), entry);
           }

@@ -1,10 +1,21 @@
 /** Owns the reading of revisions: heads, the exact log, states to resume from, and the retention of both. */
+import type { WatchKind } from '../../../api/kinds.ts';
 import { parseOrganizationId, parseTokenId, parseUserId, type OrganizationId } from '../../../policy/ids.ts';
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
-import { statement, withinBytes } from '../postgres/sql.ts';
-import type { EndedRight, Head, Projection, Heads, Resumption, Entry, StateQuery, Hint } from '../data/change-log.ts';
+import { statement, withinBytes, type PageRow } from '../postgres/sql.ts';
+import type {
+  EndedRight,
+  Head,
+  Projection,
+  Heads,
+  Resumption,
+  Entry,
+  StatePage,
+  StateQuery,
+  Hint,
+} from '../data/change-log.ts';
 import { checkListing, forgetDeletions, readResumption } from './gaps.ts';
 import { Durability } from './durability.ts';
 import { entryColumns, entryOf, type EntryRow } from '../write/log-entry.ts';
@@ -73,6 +84,17 @@ const readChangesWithin = statement<EntryRow>(
   }),
 );
 
+/** Rows of a page, where their bytes allow as many. */
+const pageRows = 4_096;
+
+/** Values: organization, after this revision, rows, bytes. */
+const page = (...parts: readonly string[]): string =>
+  withinBytes(`SELECT * FROM (${parts.join(' UNION ALL ')}) AS states ORDER BY revision LIMIT $3`, {
+    bytes: '$4',
+    length: 'octet_length(p.body)',
+    order: 'p.revision',
+  });
+
 const currentState: Readonly<Record<Projection, string>> = {
   device: `(SELECT revision, 'device' AS kind, 'change' AS type, id, body, NULL::uuid AS only_for, 0::bigint AS left_at, NULL::uuid AS hidden_from
     FROM devices WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
@@ -82,11 +104,11 @@ const currentState: Readonly<Record<Projection, string>> = {
       ${onlyFor('g')} AS only_for, left_at, NULL::uuid AS hidden_from
     FROM security_groups g WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3)`,
 };
-const deletionsWith = (
+const deletions = (
+  kind: WatchKind,
   body: string,
 ): string => `(SELECT revision, kind, type, id, ${body} AS body, only_for, left_at, NULL::uuid AS hidden_from
-    FROM changes WHERE org_id = $1 AND revision > $2 AND type = 'delete' AND kind = ANY ($4::text[]) ORDER BY revision LIMIT $3)`;
-const deletions = deletionsWith('body');
+    FROM changes WHERE org_id = $1 AND revision > $2 AND type = 'delete' AND kind = '${kind}' ORDER BY revision LIMIT $3)`;
 
 /** A departure is a row of its own, at its own revision: a reader that stops between it and later private changes has it. */
 const departure = (owner: string): string =>
@@ -99,29 +121,23 @@ const departures = [
     WHERE org_id = $1 AND left_at > 0 AND left_at > $2 AND type = 'delete' AND only_for IS NOT NULL ORDER BY left_at LIMIT $3)`,
 ];
 
-const merged = (...parts: readonly string[]): string =>
-  `SELECT * FROM (${parts.join(' UNION ALL ')}) AS states ORDER BY revision LIMIT $3`;
+type StateRow = EntryRow & PageRow;
 
 /** One statement for each question that a stream may ask. */
 const readState = {
-  device: statement<EntryRow>('read_devices', merged(currentState.device)),
-  'security-groups': statement<EntryRow>('read_groups', merged(currentState['security-groups'])),
-  'device-identity': statement<EntryRow>('read_identities', merged(currentState['device-identity'])),
-  both: statement<EntryRow>('read_both', merged(currentState.device, currentState['security-groups'])),
+  device: statement<StateRow>('read_devices', page(currentState.device)),
+  'security-groups': statement<StateRow>('read_groups', page(currentState['security-groups'])),
+  'device-identity': statement<StateRow>('read_identities', page(currentState['device-identity'])),
 };
 const readStateAndDeletions = {
-  device: statement<EntryRow>('resume_devices', merged(currentState.device, deletions)),
-  'security-groups': statement<EntryRow>(
+  device: statement<StateRow>('resume_devices', page(currentState.device, deletions('device', 'body'))),
+  'security-groups': statement<StateRow>(
     'resume_groups',
-    merged(currentState['security-groups'], deletions, ...departures),
+    page(currentState['security-groups'], deletions('security-groups', 'body'), ...departures),
   ),
-  'device-identity': statement<EntryRow>(
+  'device-identity': statement<StateRow>(
     'resume_identities',
-    merged(currentState['device-identity'], deletionsWith('coalesce(identity, body)')),
-  ),
-  both: statement<EntryRow>(
-    'resume_both',
-    merged(currentState.device, currentState['security-groups'], deletions, ...departures),
+    page(currentState['device-identity'], deletions('device', 'coalesce(identity, body)')),
   ),
 };
 
@@ -229,26 +245,23 @@ export function changeLogIn(context: Context, retention: Retention) {
     },
 
     /**
-     * The newest state of every resource of these kinds changed after a revision, ascending by revision, at most `limit`. With
+     * The newest state of every resource that changed after a revision, in one projection, ascending by revision. With
      * `deletions` also those, and departures of users' groups (`hidden_from`), so that one revision may come twice. Pages need no
      * common snapshot: a record that changes meanwhile moves to a higher revision and is met there. Devices by identity come with `json` and
      * `revision` as that view shows them.
      */
     async readState(
       org: OrganizationId,
-      { kinds, after, limit, deletions: withDeletions }: StateQuery,
-    ): Promise<readonly Entry[]> {
-      const [first] = kinds;
-      if (first === undefined) return [];
-      const which = kinds.length > 1 ? 'both' : first;
-      const values = [org, after, limit];
-      const rows = withDeletions
-        ? await reads.run(readStateAndDeletions[which], [
-            ...values,
-            kinds.map((kind) => (kind === 'device-identity' ? 'device' : kind)),
-          ])
-        : await reads.run(readState[which], values);
-      return (await durable(org, rows)).map((row) => entryOf(row));
+      { projection, after, bytes, deletions: withDeletions }: StateQuery,
+    ): Promise<StatePage> {
+      const asked = (withDeletions ? readStateAndDeletions : readState)[projection];
+      const rows = await durable(org, await reads.run(asked, [org, after, pageRows, bytes]));
+      const { page_rows: most = 0 } = rows[0] ?? {};
+      const last = rows.at(-1)?.revision ?? 0;
+      // Without the bound of bytes the page would be longer: it ends with a revision. Else it may end between two rows of one.
+      const through = rows.length < most ? last : most < pageRows ? undefined : last - 1;
+      const kept = through === undefined ? rows : rows.filter(({ revision }) => revision <= through);
+      return { entries: kept.map((row) => entryOf(row)), through };
     },
 
     /** Called for every commit of this process at once, of this server's others soon, and of other servers through the database. Returns what ends it. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { OrganizationChange } from '../../../organization/organization.ts';
 import { parseDeviceId, parseOrganizationId } from '../../../policy/ids.ts';
 import { processSlices } from '../../scheduling/time-slices.ts';
-import type { Entry } from '../data/change-log.ts';
+import type { Entry, StateQuery } from '../data/change-log.ts';
 import { OrganizationModels } from './organizations.ts';
 
 const org = parseOrganizationId('00000000-0000-4000-8000-000000000001');
@@ -30,11 +30,12 @@ class FakeLog {
     const organizations = new Map([[org, { revision: this.entries.length, version: this.version }]]);
     return Promise.resolve({ organizations, ended: [], endedThrough: '' });
   }
-  readState(_org: string, { kinds, after }: { readonly kinds: readonly string[]; readonly after: number }) {
+  readState(_org: string, { projection, after }: StateQuery) {
     this.reads.state += 1;
-    if (!kinds.includes('device')) return Promise.resolve([]);
+    if (projection !== 'device') return Promise.resolve({ entries: [] });
     const newest = new Map(this.entries.map((each) => [each.id, each]));
-    return Promise.resolve([...newest.values()].filter(({ type, revision }) => type === 'change' && revision > after));
+    const entries = [...newest.values()].filter(({ type, revision }) => type === 'change' && revision > after);
+    return Promise.resolve({ entries });
   }
   readChanges(_org: string, after: number, limit: number) {
     this.reads.changes += 1;

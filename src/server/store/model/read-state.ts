@@ -1,16 +1,16 @@
 /** Owns the reading of an organization's current devices and groups, in pages and time slices. */
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { ShortSteps } from '../data/short-steps.ts';
-import type { Entry, Heads, Projection, StateQuery } from '../data/change-log.ts';
+import type { Entry, Heads, StatePage, StateQuery } from '../data/change-log.ts';
 
-/** Rows in one read. Records of groups may have some megabytes. */
-const rows = { device: 500, 'security-groups': 4 } as const satisfies Partial<Record<Projection, number>>;
+/** Of one read: some hundred devices. */
+const bytes = 262_144;
 
 /** What the models read of the log; the promises are those of `changeLogIn`. */
 export interface LogReader {
   heads(orgs: readonly OrganizationId[]): Promise<Heads>;
   readChanges(org: OrganizationId, after: number, limit: number, bytes: number): Promise<readonly Entry[] | undefined>;
-  readState(org: OrganizationId, query: StateQuery): Promise<readonly Entry[]>;
+  readState(org: OrganizationId, query: StateQuery): Promise<StatePage>;
 }
 
 /** Gives `take` every record. One that changes meanwhile may come twice, and then the later state comes last. */
@@ -20,16 +20,14 @@ export async function readState(
   slices: ShortSteps,
   take: (entry: Entry) => void | Promise<void>,
 ): Promise<void> {
-  for (const kind of ['device', 'security-groups'] as const) {
-    for (let after = 0; ;) {
-      const entries = await log.readState(org, { kinds: [kind], after, limit: rows[kind], deletions: false });
+  for (const projection of ['device', 'security-groups'] as const) {
+    for (let after: number | undefined = 0; after !== undefined;) {
+      const { entries, through }: StatePage = await log.readState(org, { projection, after, bytes, deletions: false });
       for (const entry of entries) {
         await slices.next();
         await take(entry);
       }
-      const last = entries.at(-1);
-      if (last === undefined || entries.length < rows[kind]) break;
-      after = last.revision;
+      after = through;
     }
   }
 }

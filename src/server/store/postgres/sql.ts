@@ -43,7 +43,7 @@ export const isoTime = (value: string): string =>
 export const withRevision = (body: string, revision: number): string => `${body},"revision":${revision}}`;
 
 /**
- * The rows of a page, in this order, up to so many bytes (a value; null: any number), and the row that goes beyond them. So a statement reads no more than that
+ * The rows of a page, in this order, up to so many bytes (a value; null: any number), and the row that goes beyond them, with those of the same place. So a statement reads no more than that
  * and one row, whatever the sizes of records are: PostgreSQL knows the length of a stored text without reading it.
  */
 export const withinBytes = (
@@ -51,7 +51,7 @@ export const withinBytes = (
   { bytes, length, order }: { readonly bytes: string; readonly length: string; readonly order: string },
 ): string =>
   `SELECT p.* FROM (
-     SELECT p.*, count(*) OVER ()::integer AS page_rows, sum(${length}) OVER (ORDER BY ${order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
+     SELECT p.*, count(*) OVER ()::integer AS page_rows, sum(${length}) OVER (ORDER BY ${order} GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
      FROM (${page}) AS p) AS p
    WHERE coalesce(p.bytes_before < ${bytes}::bigint, true) ORDER BY ${order}`;
 

@@ -11,7 +11,7 @@ import { StoreError } from '../../problems.ts';
 import { migrate } from './migrate.ts';
 import { openStore } from '../open.ts';
 import { migrations } from './migrations.ts';
-import { openTestStore, problemOf, query } from '../store.fixture.ts';
+import { openTestStore, problemOf, query, stateOf } from '../store.fixture.ts';
 
 /** Its other databases have their tables already. */
 let postgres: Omit<TestPostgres, 'freshUrl'>;
@@ -97,14 +97,8 @@ test('data written under version 1 are all there after the later steps', async (
   const devices = await store.devices.list(org?.id ?? fail());
   expect(devices.map(({ record }) => record)).toMatchObject([{ hostname: 'host', revision: 3 }]);
   expect(
-    (
-      await store.log.readState(org?.id ?? fail(), {
-        kinds: ['device', 'security-groups'],
-        after: 0,
-        limit: 9,
-        deletions: true,
-      })
-    ).length,
+    (await stateOf(store, org?.id ?? fail(), { kinds: ['device', 'security-groups'], after: 0, deletions: true }))
+      .length,
   ).toBe(3);
   expect((await store.log.heads([])).ended).toMatchObject([{ token_id: '00000000-0000-7000-8000-00000000000f' }]);
 });
@@ -196,8 +190,7 @@ test('devices of version 8, and deletions that are kept, are there by identity',
   );
   const store = await openTestStore(url);
   const [org] = await store.organizations.list({ member: (await store.users.byName('olga'))?.id ?? fail() });
-  const asked = { kinds: ['device-identity'], after: 0, limit: 10, deletions: true } as const;
-  const state = await store.log.readState(org?.id ?? fail(), asked);
+  const state = await stateOf(store, org?.id ?? fail(), { kinds: ['device-identity'], after: 0, deletions: true });
   expect(state.map(({ type, json }) => [type, JSON.parse(json)])).toEqual([
     [
       'change',

@@ -5,7 +5,7 @@ import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.
 import { rounds } from '../../../../test/lib/thorough.ts';
 import { parseDeviceId, parseGroupId, type OrganizationId } from '../../../policy/ids.ts';
 import { StoreError } from '../../problems.ts';
-import { device, group, logOf, makeWorld, openTestStore, someDigest } from '../store.fixture.ts';
+import { device, group, logOf, makeWorld, openTestStore, someDigest, stateOf } from '../store.fixture.ts';
 import type { WatchKind } from '../../../api/kinds.ts';
 import type { Entry } from '../data/change-log.ts';
 import { asServer, type Actor } from '../data/actor.ts';
@@ -102,7 +102,7 @@ async function check(
   expect(seen.map(({ revision }) => revision)).toEqual(Array.from({ length: head }, (_, index) => index + 1));
   const logged = new Map(seen.map(({ revision, json }) => [revision, json]));
   for (const [revision, json] of answered) expect(logged.get(revision)).toBe(json);
-  const state = await store.log.readState(org, { kinds: both, after: 0, limit: 1_000_000, deletions: false });
+  const state = await stateOf(store, org, { kinds: both, after: 0, deletions: false });
   expect(new Map(state.map(({ id, json }) => [id, json]))).toEqual(replay(seen));
   expect(await logOf(store, org)).toEqual(seen);
 }

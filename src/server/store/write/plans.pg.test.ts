@@ -67,7 +67,7 @@ test('a write, a page and a resume read a few rows of a large organization, not 
     await later.devices.get(org, id);
     await later.devices.list(org, { limit: 10 });
     await later.log.readChanges(org, head, 100);
-    await later.log.readState(org, { kinds: ['device'], after: head, limit: 100, deletions: true });
+    await later.log.readState(org, { projection: 'device', after: head, bytes: 1_048_576, deletions: true });
   }
   await later.close();
   const after = await readRows(url);
