@@ -2,8 +2,8 @@
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Head, Resumption } from '../store/data/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
-import { next, SharedCursor, type View } from './cursor.ts';
-import { Listings, type ListingMemory, type StateNeed } from './listings.ts';
+import { next, SharedCursor, type StateNeed, type View } from './cursor.ts';
+import { Listings, type ListingMemory } from './listings.ts';
 import { LiveStreams } from './live-streams.ts';
 import { LogReader, type SyncedHead } from './log/log-reader.ts';
 import type { RevisionTokens } from './log/revision-tokens.ts';

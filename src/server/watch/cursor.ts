@@ -8,10 +8,9 @@ import type { WatchItem } from '../../api/watch.ts';
 import type { UserId } from '../../policy/ids.ts';
 import { isInGap, type Projection, type RevisionGap } from '../store/data/change-log.ts';
 import { collect, type Batch, type Batches } from './batch.ts';
-import { maskOf, projectionOf, type Mask } from './frame.ts';
+import { maskOf, projectionOf, type Frame, type Mask } from './frame.ts';
 import type { Ring } from './log/ring.ts';
 import type { RevisionTokens } from './log/revision-tokens.ts';
-import type { Listings, StateNeed } from './listings.ts';
 import { completeLine, encode, formatOf, tailLine, type Format } from './wire.ts';
 
 export interface Item {
@@ -58,11 +57,26 @@ export class SharedCursor {
 /** How far a stream has come. */
 export type Cursor = Listing | Following;
 
+/** The newest state of every resource that changed after a revision; with deletions for readers that know of older states. */
+export interface StateNeed {
+  readonly projection: Projection;
+  readonly deletions: boolean;
+  readonly after: number;
+}
+
+/** What is in memory of the current state. Undefined: that must be read first. */
+export interface StateListings {
+  /** What a reader is to be sent, up to a revision at most. */
+  read(need: StateNeed, until: number, format: Format, reader: UserId | undefined): Batch | undefined;
+  /** The frames of a range, for a reader that needs several kinds merged. */
+  peek(need: StateNeed): { readonly through: number; readonly frames: readonly Frame[] } | undefined;
+}
+
 /** What the channel has in memory. */
 export interface View {
   readonly ring: Ring;
   readonly batches: Batches;
-  readonly listings: Listings;
+  readonly listings: StateListings;
 }
 
 export interface Reader {

@@ -41,9 +41,9 @@ export const visible = (frame: Frame, reader: UserId | undefined): boolean =>
 /** A group that only its owner sees has two states: the owner's current one, and what others last saw. */
 export const keyOf = (frame: Frame): string => (frame.forOwner ? `~${frame.id}` : frame.id);
 
-/** What a frame puts out of date. A frame for everyone ends both states of a group. */
+/** What a frame puts out of date. One of a group for everyone ends both of its states. */
 export const replacedBy = (frame: Frame): readonly string[] =>
-  frame.owner === undefined ? [frame.id, `~${frame.id}`] : [keyOf(frame)];
+  frame.owner === undefined && frame.kind === 'security-groups' ? [frame.id, `~${frame.id}`] : [keyOf(frame)];
 
 /** What a reader may know of a group that left its view (reference 6). */
 export const departed = (org: OrganizationId, id: string, revision: number): string =>

@@ -3,8 +3,9 @@
  * database, or from the ring, and follows the log from then on. So a thousand agents that connect at once cost one read.
  */
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import { isInGap, type Projection } from '../store/data/change-log.ts';
+import { isInGap } from '../store/data/change-log.ts';
 import { batchBytes, collect, type Batch } from './batch.ts';
+import type { StateListings, StateNeed } from './cursor.ts';
 import { keyOf, kindOf, maskOf, replacedBy, stateFramesOf, type Frame, type Mask } from './frame.ts';
 import type { SyncedHead } from './log/log-reader.ts';
 import { costOf, type Ring } from './log/ring.ts';
@@ -12,13 +13,6 @@ import type { Source } from './source.ts';
 import type { WatchStats } from './stats.ts';
 import type { Stream } from './stream.ts';
 import { formatKey, type Format } from './wire.ts';
-
-/** The newest state of every resource that changed after a revision; with deletions for readers that know of older states. */
-export interface StateNeed {
-  readonly projection: Projection;
-  readonly deletions: boolean;
-  readonly after: number;
-}
 
 /** Ready buffers kept for one part; more forms than this are asked for only by readers at odd places. */
 const builtForms = 16;
@@ -200,7 +194,7 @@ export interface ListingsOptions {
 }
 
 /** Those of one organization. */
-export class Listings {
+export class Listings implements StateListings {
   readonly #o: ListingsOptions;
   readonly #listings = new Map<string, Listing>();
   /** Streams that wait, by the page that is being read for them. */
@@ -210,12 +204,10 @@ export class Listings {
     this.#o = options;
   }
 
-  /** What a reader is to be sent, up to a revision at most; undefined when that is not here and must be read. */
   read(need: StateNeed, until: number, format: Format, reader: UserId | undefined): Batch | undefined {
     return this.#partFor(need)?.read(need.after, until, { ring: this.#o.ring, format, reader });
   }
 
-  /** The frames of a range, for a reader that needs several kinds merged. */
   peek(need: StateNeed): { readonly through: number; readonly frames: readonly Frame[] } | undefined {
     const part = this.#partFor(need);
     return part && { through: part.through, frames: part.newer(need.after) };
