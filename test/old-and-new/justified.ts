@@ -12,6 +12,9 @@ const turned = ({ old, new: now }: Answers, from: number, to: number): boolean =
 
 const codeOf = ({ json }: Answered): unknown => json?.code;
 
+/** Without names and ids of devices. */
+const unnamed = (detail: unknown): string => String(detail).replace(/[^ ]+ \([0-9a-f-]{36}\)/g, 'DEVICE');
+
 const justified: readonly Justified[] = [
   {
     reason: 'An owner may revert every trial of the organization.',
@@ -63,6 +66,13 @@ const justified: readonly Justified[] = [
           /^\/warnings\/\d+\/detail$/.test(path) &&
           String(said).replace(/^On .*?, this rule/, '') === String(says).replace(/^On .*?, this rule/, ''),
       ),
+  },
+  {
+    reason: 'A device that a refused change would rename and open is named as it is now.',
+    is: (_command, { old, new: now }, differences) =>
+      codeOf(old) === 'would_open' &&
+      codeOf(now) === 'would_open' &&
+      differences.every(({ path, old: said, new: says }) => path === '/detail' && unnamed(said) === unnamed(says)),
   },
   {
     reason: 'Of several pairs that fail a policy test, another one is named.',
