@@ -41,7 +41,10 @@ const justified: readonly Justified[] = [
       old.status === now.status &&
       differences.every(({ old: said, new: says }) => {
         const [fewer, more] = [String(said).split('known fields: '), String(says).split('known fields: ')];
-        return fewer[0] === more[0] && fewer[1] !== undefined && more[1]?.startsWith(fewer[1].slice(0, -1)) === true;
+        const known = new Set(more[1]?.replace(/\.$/, '').split(', '));
+        return (
+          fewer[0] === more[0] && fewer[1]?.replace(/\.$/, '').split(', ').every((field) => known.has(field)) === true
+        );
       }),
   },
   {
