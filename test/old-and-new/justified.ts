@@ -43,7 +43,11 @@ const justified: readonly Justified[] = [
         const [fewer, more] = [String(said).split('known fields: '), String(says).split('known fields: ')];
         const known = new Set(more[1]?.replace(/\.$/, '').split(', '));
         return (
-          fewer[0] === more[0] && fewer[1]?.replace(/\.$/, '').split(', ').every((field) => known.has(field)) === true
+          fewer[0] === more[0] &&
+          fewer[1]
+            ?.replace(/\.$/, '')
+            .split(', ')
+            .every((field) => known.has(field)) === true
         );
       }),
   },
