@@ -405,7 +405,8 @@ test('no request gets an undocumented status, a 5xx, or an answer that its schem
     if (answer.status >= 400) refused.add(operation.id);
     if (answer.status < 300) {
       succeeded.set(operation.id, (succeeded.get(operation.id) ?? 0) + 1);
-      if (path.includes('dry_run=true')) dryRuns.set(operation.id, (dryRuns.get(operation.id) ?? 0) + 1);
+      // A flag without a value is set.
+      if (/[?&]dry_run(=true|=)?(&|$)/.test(path)) dryRuns.set(operation.id, (dryRuns.get(operation.id) ?? 0) + 1);
       const name = gives[operation.id];
       const at = /organizations\/([^/?]+)\/|users?\/([^/?]+)\/security_groups/.exec(path);
       const elsewhere = at !== null && (at[1] ?? at[2]) !== home;
