@@ -17,7 +17,9 @@ beforeAll(async () => {
 });
 afterAll(() => postgres.stop());
 
-/** Work that stops after its first steps, until it is let go on. */
+const size = 100;
+
+/** Work of more steps than a walk over all devices has: the judging of tests. It stops, until it is let go on. */
 class Gate {
   held = 0;
   #opened: Promise<void> = Promise.resolve();
@@ -31,7 +33,7 @@ class Gate {
       for (let taken = 0; ; taken += 1) {
         const step = steps.next();
         if (step.done === true) return step.value;
-        if (taken !== 15) continue;
+        if (taken !== size + 20) continue;
         this.held += 1;
         await this.#opened;
         this.held -= 1;
@@ -45,7 +47,6 @@ class Gate {
   }
 }
 
-const size = 100;
 const upTo = (port: number, label: number): readonly StoredRule[] => [
   { ip_protocol: 'tcp', from_port: port, to_port: 2_000, peers: [{ labels: [`c${label % size}`] }] },
 ];
