@@ -4,6 +4,8 @@ import type { Answers, Command, Difference } from './commands.ts';
 
 interface Justified {
   readonly reason: string;
+  /** What both servers answer later differs by it. */
+  readonly parts?: true;
   readonly is: (command: Command, answers: Answers, differences: readonly Difference[]) => boolean;
 }
 
@@ -75,6 +77,17 @@ const justified: readonly Justified[] = [
       ),
   },
   {
+    reason: 'A policy test that passes only by a trial is failing until the trial ends.',
+    parts: true,
+    is: (_command, { old, new: now }, differences) =>
+      old.status === now.status &&
+      differences.every(({ path }) => {
+        const [, index, field] = /^\/(\d+)\/(state|failure)$/.exec(path) ?? [];
+        const test = field === undefined ? undefined : now.json?.[Number(index)];
+        return test?.state === 'failing' && test.until !== undefined && old.json?.[Number(index)]?.state === 'passing';
+      }),
+  },
+  {
     reason: 'A device that a refused change would rename and open is named as it is now.',
     is: (_command, { old, new: now }, differences) =>
       codeOf(old) === 'would_open' &&
@@ -109,4 +122,4 @@ export const justification = (
   command: Command,
   answers: Answers,
   differences: readonly Difference[],
-): string | undefined => justified.find(({ is }) => is(command, answers, differences))?.reason;
+): Pick<Justified, 'reason' | 'parts'> | undefined => justified.find(({ is }) => is(command, answers, differences));

@@ -139,10 +139,11 @@ async function compare(seed: number, at: number | string, command: Command, comm
     commands?.learn(command, answers.old);
     count(command, answers.old.status);
     if (differences.length === 0) return false;
-    const reason = justification(command, answers, differences);
-    if (reason !== undefined) {
+    const meant = justification(command, answers, differences);
+    if (meant !== undefined) {
+      const { reason, parts = !isRead && answers.old.status < 300 !== answers.new.status < 300 } = meant;
       justified.set(reason, (justified.get(reason) ?? 0) + 1);
-      return !isRead && answers.old.status < 300 !== answers.new.status < 300;
+      return parts;
     }
     const body = command.body === undefined ? '' : JSON.stringify(command.body);
     found.push({ seed, at, asked: `${command.as}: ${command.method} ${command.path} ${body}`, differences });
