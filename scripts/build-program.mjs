@@ -81,7 +81,7 @@ export function roomsOf(found) {
 const isClient = (entries) => Object.values(entries).some((path) => roomOf(path) === 'src/cli');
 
 /** @param {string} path */
-const roomOf = (path) => /^src\/(?:cli\/(?:agent|lab)\b|\w+)/.exec(path)?.[0];
+const roomOf = (path) => /^src\/(?:cli\/agent\b|\w+)/.exec(path)?.[0];
 
 /** What the door imports only when it is asked for: files of their own beside it, named after their place in `src`. */
 function partsOfTheDoor() {

@@ -4,13 +4,15 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Program } from './lib/run.ts';
+import { Program, Run } from './lib/run.ts';
 import { isShown, stepsUnder } from './lib/walkthrough.ts';
 
 const headings = ['Two devices', 'A port', 'A change, and back'];
 /** The page speaks of the lab; this one is ours alone. */
 const name = `page-${process.pid}`;
+const lab = fileURLToPath(new URL('../dev/lab/lab', import.meta.url));
 const mark = '----- end of step -----';
 /** How to undo a change set: a hint on stderr. */
 const undoHint = /^To undo it: ringfence undo \S+\n/gm;
@@ -24,13 +26,18 @@ beforeAll(async () => {
   program = await Program.build();
   folder = await mkdtemp(join(tmpdir(), 'rf-first-fleet-'));
   await mkdir(join(folder, 'bin'));
-  const command = `#!/bin/sh\nexec '${process.execPath}' '${program.file}' "$@"\n`;
-  await writeFile(join(folder, 'bin', 'ringfence'), command, { mode: 0o755 });
+  for (const [word, file] of [
+    ['ringfence', program.file],
+    ['lab', lab],
+  ]) {
+    const command = `#!/bin/sh\nexec '${process.execPath}' '${file}' "$@"\n`;
+    await writeFile(join(folder, 'bin', String(word)), command, { mode: 0o755 });
+  }
 });
 afterAll(async () => {
   // Whatever of the page still runs must not run for ever.
   if (shell?.pid !== undefined && shell.exitCode === null) process.kill(-shell.pid, 'SIGKILL');
-  await program?.run(['lab', 'down', name]).ended;
+  await new Run(lab, ['down', name], {}).ended;
   await program?.close();
   await rm(folder ?? '', { recursive: true, force: true });
 });
@@ -48,6 +55,7 @@ test('the session of the first fleet shows what it says it shows', { timeout: 60
       PATH: `${join(folder, 'bin')}${delimiter}${process.env['PATH'] ?? ''}`,
       HOME: folder,
       RINGFENCE_LAB_NAME: name,
+      RINGFENCE_LAB_PROGRAM: program.file,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,

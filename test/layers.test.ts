@@ -289,13 +289,6 @@ const rooms: Rooms = {
     node: true,
     why: 'starts the server, and takes its database out and puts it back',
   },
-  'cli/lab': {
-    may: ['cli/command-line', 'cli/terminal', 'node', 'client'],
-    npm: ['commander'],
-    node: true,
-    processes: true,
-    why: 'devices in network namespaces, for trying and for tests',
-  },
   cli: {
     may: [
       'cli/account',
@@ -326,7 +319,7 @@ const rooms: Rooms = {
     why: 'the list of client commands',
   },
   'cli/main.ts': {
-    may: ['cli', 'cli/agent', 'cli/lab', 'cli/server', 'cli/command-line', 'cli/terminal', 'node', 'policy'],
+    may: ['cli', 'cli/agent', 'cli/server', 'cli/command-line', 'cli/terminal', 'node', 'policy'],
     npm: ['commander'],
     node: true,
     why: 'the one program: server, agent and client commands behind one name',
@@ -346,7 +339,7 @@ const sourcesIn = (folder: string): readonly Source[] =>
     .map((path) => ({ path: `${folder}/${path}`, text: readFileSync(`${top}${folder}/${path}`, 'utf8') }));
 
 const src = sourcesIn('src');
-const everything = [...src, ...['test', 'scripts', 'bench'].flatMap(sourcesIn)];
+const everything = [...src, ...['dev', 'test', 'scripts', 'bench'].flatMap(sourcesIn)];
 
 describe('the house', () => {
   it('has arrows only where the map shows them', () => {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client as Postgres } from 'pg';
 import { NftSession } from '../../src/agent/kernel/nft-session.ts';
-import type { Lab } from '../../src/cli/lab/lab.ts';
+import type { Lab } from '../../dev/lab/lab.ts';
 import { systemClock } from '../../src/client/clock.ts';
 import type { Client } from '../../src/client/http.ts';
 import { runningUrl } from '../../src/server/database/cluster.ts';

@@ -1,7 +1,7 @@
 /** Owns what is measured on a real agent that follows a real server over TLS, both on the packaged runtime: from the API's answer to the kernel, drift, memory, idle time. */
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Lab } from '../../src/cli/lab/lab.ts';
+import type { Lab } from '../../dev/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
 import { watch } from '../../src/client/watch.ts';
 import { openTlsLab, startAsUnit, type TlsLabOptions } from '../lib/agent-as-unit.ts';

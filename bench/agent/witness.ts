@@ -5,7 +5,7 @@
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MonitorReader, type Generation } from '../../src/agent/kernel/monitor-events.ts';
-import type { Namespace } from '../../src/cli/lab/namespace.ts';
+import type { Namespace } from '../../dev/lab/namespace.ts';
 
 export interface SeenGeneration {
   /** Milliseconds of the same clock as `now`. */

@@ -2,8 +2,8 @@
 import { copyFileSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { heapEnvironment } from '../../src/agent/host/runtime.ts';
-import { Lab } from '../../src/cli/lab/lab.ts';
-import { relayAddress } from '../../src/cli/lab/topology.ts';
+import { Lab } from '../../dev/lab/lab.ts';
+import { relayAddress } from '../../dev/lab/topology.ts';
 import { root } from '../watch/tools.ts';
 import { shippedRuntime } from './shipped-runtime.ts';
 import { makeCertificate, type BenchTls } from './tls.ts';

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { globalAgent } from 'node:https';
 import { join } from 'node:path';
-import { relayAddress } from '../../src/cli/lab/topology.ts';
+import { relayAddress } from '../../dev/lab/topology.ts';
 
 export interface BenchTls {
   /** Files. */

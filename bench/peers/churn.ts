@@ -5,7 +5,7 @@
  */
 import { connect as connectTo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Lab } from '../../src/cli/lab/lab.ts';
+import { Lab } from '../../dev/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
 import { installedDoor, startAsUnit } from '../lib/agent-as-unit.ts';
 import { httpLoad, type LoadResult } from '../lib/http-load.ts';

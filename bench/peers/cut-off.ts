@@ -3,9 +3,9 @@
  * still reaches none of 20 neighbours. What its isolation allows works, and so does its way to the server. The isolation ends on time with the server down.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LabDevice } from '../../src/cli/lab/device.ts';
-import { Lab } from '../../src/cli/lab/lab.ts';
-import { relayAddress } from '../../src/cli/lab/topology.ts';
+import type { LabDevice } from '../../dev/lab/device.ts';
+import { Lab } from '../../dev/lab/lab.ts';
+import { relayAddress } from '../../dev/lab/topology.ts';
 import type { Goal } from '../lib/goals.ts';
 
 const neighbours = 20;

@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Lab } from '../../src/cli/lab/lab.ts';
+import { Lab } from '../../dev/lab/lab.ts';
 import { at, median, type Goal } from '../lib/goals.ts';
 import { ranFor, treeOf } from '../lib/processor-time.ts';
 import { figure, table } from '../lib/table.ts';

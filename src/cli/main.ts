@@ -6,7 +6,6 @@ import { clientFamilies } from './client-commands.ts';
 import { commonOptionsHelp, shortHelp } from './command-line/client-command.ts';
 import { addFamilies, type Family } from './command-line/family.ts';
 import { readCommandWords } from './command-line/unknown-command.ts';
-import { addLabCommands } from './lab/command.ts';
 import { addBackupCommands, addServerCommand } from './server/command.ts';
 import { printable } from '../policy/names/printable.ts';
 import { isOff } from '../node/environment.ts';
@@ -29,7 +28,6 @@ const families: readonly Family[] = [
   { words: ['backup', 'restore'], add: addBackupCommands },
   { words: ['agent'], add: addAgentCommands },
   ...clientFamilies,
-  { words: ['lab'], add: addLabCommands },
   { words: ['version'], add: addVersionCommand },
 ];
 

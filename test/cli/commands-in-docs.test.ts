@@ -7,7 +7,6 @@ import { addAgentCommands } from '../../src/cli/agent/command.ts';
 import { addClientCommands } from '../../src/cli/client-commands.ts';
 import { readTree } from '../../src/cli/command-line/read-tree.ts';
 import { readCommandWords } from '../../src/cli/command-line/unknown-command.ts';
-import { addLabCommands } from '../../src/cli/lab/command.ts';
 import { writeReference } from '../../src/cli/reference/markdown.ts';
 import { addBackupCommands, addServerCommand } from '../../src/cli/server/command.ts';
 
@@ -61,8 +60,7 @@ const program = new Command('ringfence')
   .enablePositionalOptions()
   .exitOverride()
   .configureOutput({ writeOut: silent, writeErr: silent });
-for (const add of [addServerCommand, addBackupCommands, addAgentCommands, addClientCommands, addLabCommands])
-  add(program);
+for (const add of [addServerCommand, addBackupCommands, addAgentCommands, addClientCommands]) add(program);
 program.command('version');
 const reference = writeReference(readTree(program));
 relax(program);
@@ -110,7 +108,7 @@ it.each([
   ['```\n$ ringfence agent --interface wg0 \\\n  --enrol KEY\n```', /unknown option '--enrol'/],
   ['`ringfence trial list|shwo`', /unknown command 'shwo'/],
   ['`ringfence status web-7`', /too many arguments/],
-  ['`ringfence lab run device-1 -- ringfence agent statsu`', /unknown command 'statsu'/],
+  ['`dev/lab/lab run device-1 -- ringfence agent statsu`', /unknown command 'statsu'/],
 ])('a page that shows %j is found', (page, fault) => {
   expect(faultsIn(page)).toEqual([expect.stringMatching(fault)]);
 });

@@ -3,7 +3,7 @@ import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { lostPolicy } from '../../src/agent/loop/desired-policy.ts';
-import { driverName } from '../../src/cli/lab/topology.ts';
+import { driverName } from '../../dev/lab/topology.ts';
 import type { CanonicalPolicy } from '../../src/policy/canonical.ts';
 import type { SecurityRule } from '../../src/policy/rule.ts';
 import { connect, Namespace } from '../lib/netns.ts';

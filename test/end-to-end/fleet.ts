@@ -1,8 +1,8 @@
 /** Owns a fleet for tests: the lab with a real server on a real PostgreSQL, what its kernels enforce, and what its packets meet. */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import type { SecurityGroup } from '../../src/api/group.ts';
-import type { LabDevice } from '../../src/cli/lab/device.ts';
-import { Lab } from '../../src/cli/lab/lab.ts';
+import type { LabDevice } from '../../dev/lab/device.ts';
+import { Lab } from '../../dev/lab/lab.ts';
 import type { Client } from '../../src/client/http.ts';
 import { decompile, type Decompiled } from '../../src/nft/read/decompile.ts';
 import { parseListing } from '../../src/nft/read/parse-listing.fixture.ts';

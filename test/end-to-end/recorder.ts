@@ -2,9 +2,9 @@
  * Owns the kernel's own record of packets: which reached a device's filter and which passed it, so that silence can be
  * distinguished from a drop.
  */
-import type { LabDevice } from '../../src/cli/lab/device.ts';
+import type { LabDevice } from '../../dev/lab/device.ts';
 import { runQuickly } from '../lib/batch-runner.ts';
-import { driverName } from '../../src/cli/lab/topology.ts';
+import { driverName } from '../../dev/lab/topology.ts';
 
 /** Before everything, connection tracking included; and after every filter. */
 const [first, last] = [-450, 100];

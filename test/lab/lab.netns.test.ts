@@ -1,8 +1,10 @@
 /** Proves the lab's commands: it comes up, packets tell its policy, and nothing of it is left however it ends. */
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../lib/eventually.ts';
-import { Program, type Run } from '../lib/run.ts';
+import { Program, Run } from '../lib/run.ts';
 
 const folder = '/run/ringfence-lab';
 
@@ -14,16 +16,25 @@ interface LabRecord {
   readonly devices: readonly { readonly holder: number }[];
 }
 
+const top = fileURLToPath(new URL('../..', import.meta.url));
+const runs: Run[] = [];
 let program: Program;
 beforeAll(async () => {
   program = await Program.build();
 });
-afterAll(() => program?.close());
+afterAll(async () => {
+  await Promise.all(runs.map((run) => run.stop('SIGKILL')));
+  await program?.close();
+});
 
 const names = ['kill', 'int'].map((word) => `test-${word}-${process.pid}`);
 const [killed = '', interrupted = ''] = names;
 const recordOf = (name: string): LabRecord => JSON.parse(readFileSync(`${folder}/${name}.json`, 'utf8')) as LabRecord;
-const lab = (...args: readonly string[]): Run => program.run(['lab', ...args]);
+const lab = (...args: readonly string[]): Run => {
+  const run = new Run(join(top, 'dev/lab/lab'), args, { RINGFENCE_LAB_PROGRAM: program.file });
+  runs.push(run);
+  return run;
+};
 
 const networkOf = (pid: number): string | undefined => {
   try {

@@ -1,7 +1,7 @@
 /** Owns the way of tests to network namespaces: they are the lab's. */
-import { bringUp, untilReady, type Namespace, type VethEnd } from '../../src/cli/lab/namespace.ts';
+import { bringUp, untilReady, type Namespace, type VethEnd } from '../../dev/lab/namespace.ts';
 
-export { CommandFailed, Namespace, type Outcome } from '../../src/cli/lab/namespace.ts';
+export { CommandFailed, Namespace, type Outcome } from '../../dev/lab/namespace.ts';
 
 /** A cable between two namespaces, both ends up, addressed and ready, without waiting for duplicate address detection. */
 export async function connect(a: VethEnd, b: VethEnd): Promise<void> {

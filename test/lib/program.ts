@@ -30,7 +30,7 @@ export interface RunOptions {
 const longest = 120_000;
 
 /** What goes on by itself or starts others is a process of its own. */
-const programs: ReadonlySet<string | undefined> = new Set(['server', 'backup', 'restore', 'agent', 'lab']);
+const programs: ReadonlySet<string | undefined> = new Set(['server', 'backup', 'restore', 'agent']);
 
 /** A person's home, with the program installed: every run sees this home and nothing of the machine's own settings. */
 export class Program {

@@ -94,7 +94,7 @@ describe('two builds of the same source', () => {
       ['cli-group-run', 'src/cli/group/run.ts'],
       ['server-main', 'src/server/main.ts'],
       ['cli-device-run', 'src/cli/device/run.ts'],
-      ['cli-lab-run', 'src/cli/lab/run.ts'],
+      ['cli-agent-run', 'src/cli/agent/run.ts'],
     ] as const;
     expect(JSON.stringify(roomsOf(new Map(found.toReversed())))).toBe(JSON.stringify(roomsOf(new Map(found))));
     expect(roomsOf(new Map(found))).toHaveLength(3);

@@ -5,10 +5,11 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { outliveReaders } from '../../node/lost-output.ts';
-import { CliError, commandExitOf, usageError } from '../terminal/exit.ts';
-import { readPort } from '../terminal/port.ts';
-import { Terminal } from '../terminal/terminal.ts';
+import { fileURLToPath } from 'node:url';
+import { outliveReaders } from '../../src/node/lost-output.ts';
+import { CliError, commandExitOf, usageError } from '../../src/cli/terminal/exit.ts';
+import { readPort } from '../../src/cli/terminal/port.ts';
+import { Terminal } from '../../src/cli/terminal/terminal.ts';
 import { TrafficHelper } from './device.ts';
 import { Lab, removeFolder, type Tunnel } from './lab.ts';
 import { Namespace } from './namespace.ts';
@@ -23,7 +24,6 @@ import {
   type LabRecord,
 } from './record.ts';
 import { relayAddress, driverName, mostDevices } from './topology.ts';
-import { deviceLines, introduction } from './introduction.ts';
 
 const terminal = new Terminal({ env: process.env, colour: false });
 
@@ -35,10 +35,53 @@ export interface UpOptions {
   readonly phase?: string;
   readonly bare?: boolean;
   readonly detach?: boolean;
+  /** The file of `ringfence` that the lab runs. */
+  readonly program: string;
 }
 
-/** How this program was started, so that the lab can start it again. */
-const program = (): readonly string[] => [process.execPath, process.argv[1] ?? ''];
+/** The top of the checkout. */
+const top = fileURLToPath(new URL('../..', import.meta.url));
+
+const deviceLines = ({ name, devices }: LabRecord): string =>
+  devices
+    .map(
+      ({ name: device, driver4, driver6 }) =>
+        `  ${device.padEnd(11)} ${driver4.padEnd(15)} ${driver6.padEnd(10)} ip netns exec ${name}-${device} sh\n`,
+    )
+    .join('');
+
+/** What a person needs for the first look around. */
+function introduction(record: LabRecord): string {
+  const { name, url, place, adminToken, devices } = record;
+  const [from = 'device-1', to = 'device-2'] = devices.map((each) => each.name);
+  const way = name === 'lab' ? '' : ` --name ${name}`;
+  const opening = `The lab is up: a server and ${devices.length} devices. The devices reach each other over their driver interface rf0.
+
+  web UI      ${url}/ui/
+${deviceLines(record)}
+In another terminal, for the commands:
+
+  PATH=${top}bin:${top}dev/lab:$PATH
+  export RINGFENCE_SERVER=${url}
+  export RINGFENCE_TOKEN=${place?.token ?? adminToken}
+`;
+  if (place === undefined) {
+    return `${opening}
+The devices have no agents yet. \`lab run${way} ${from} -- COMMAND\` runs a command on a device.
+`;
+  }
+  return `${opening}  export RINGFENCE_ORG=${place.organization}
+
+Then close a device, and open one port of it again:
+
+  lab try${way} ${from} ${to} tcp 22
+  ringfence group create ssh
+  ringfence group allow ssh in tcp 22
+  ringfence device groups set ${to} ssh
+  lab try${way} ${from} ${to} tcp 22
+  lab try${way} ${from} ${to} tcp 80
+`;
+}
 
 function requireRoot(): void {
   if (process.getuid?.() !== 0) {
@@ -66,17 +109,17 @@ export async function up(options: UpOptions): Promise<void> {
   const devices = readCount(options.devices);
   const old = readRecord(name);
   if (old !== undefined && isAlive(old)) {
-    throw new CliError('conflict', `the lab ${name} is already running; see \`ringfence lab status\``);
+    throw new CliError('conflict', `the lab ${name} is already running; see \`lab status\``);
   }
   if (old !== undefined) await clean(old);
-  if (options.detach === true) await upDetached(name);
+  if (options.detach === true) await upDetached({ ...options, name });
   else await upHere({ ...options, name, count: devices });
 }
 
 async function upHere(
   options: Omit<UpOptions, 'devices'> & { readonly name: string; readonly count: number },
 ): Promise<void> {
-  const { name, tunnel, listen, phase, bare = false } = options;
+  const { name, tunnel, listen, phase, bare = false, program } = options;
   const ended = new AbortController();
   outliveReaders();
   const onSignal = (): void => ended.abort();
@@ -87,7 +130,7 @@ async function upHere(
     devices: options.count,
     tunnel,
     bare,
-    program: program(),
+    program: [process.execPath, program],
     ...(listen === undefined ? {} : { listen }),
     ...(phase === undefined ? {} : { serverArguments: ['--phase', phase] }),
     onAgentEnd: (device, { code, signal }) => {
@@ -130,15 +173,18 @@ const recordOf = (
   })),
 });
 
-/** The same command in a process of its own, until its record is there. */
-async function upDetached(name: string): Promise<void> {
-  const [command = '', file = ''] = program();
-  const args = process.argv.slice(2).filter((arg) => arg !== '--detach' && arg !== '-d');
+/** The same lab in a process of its own, until its record is there. That process is told everything by arguments, and `--detach` is not one of them. */
+async function upDetached(options: UpOptions): Promise<void> {
+  const { name } = options;
   const log = join(tmpdir(), `ringfence-lab-${name}-${process.pid}.log`);
   // Exclusive: in a folder that every user can write to, another user may have put a link there.
   const output = openSync(log, 'ax', 0o600);
-  const env = { ...process.env, RINGFENCE_LAB_DETACH: '' };
-  const child = spawn(command, [file, ...args], { env, detached: true, stdio: ['ignore', output, output] });
+  const args = (['name', 'devices', 'tunnel', 'listen', 'phase', 'program'] as const).flatMap((option) => {
+    const value = options[option];
+    return value === undefined ? [] : [`--${option}`, value];
+  });
+  const argv = [join(top, 'dev/lab/lab'), 'up', ...args, ...(options.bare === true ? ['--bare'] : [])];
+  const child = spawn(process.execPath, argv, { detached: true, stdio: ['ignore', output, output] });
   closeSync(output);
   try {
     for (let attempt = 0; attempt < 15_000; attempt++) {
@@ -168,7 +214,7 @@ export async function down(given: readonly string[]): Promise<void> {
   if (names.length === 0 && running.length > 1)
     throw usageError(
       'several labs are running; say which to stop:',
-      running.map(({ name }) => `ringfence lab down ${name}`),
+      running.map(({ name }) => `lab down ${name}`),
     );
   for (const record of records) {
     if (isAlive(record)) {
@@ -191,9 +237,9 @@ async function clean(record: LabRecord): Promise<void> {
 export async function showLabs(): Promise<void> {
   requireRoot();
   const records = listRecords();
-  if (records.length === 0) terminal.out('No lab is running. Start one with `ringfence lab up`.\n');
+  if (records.length === 0) terminal.out('No lab is running. Start one with `lab up`.\n');
   for (const record of records) {
-    const state = isAlive(record) ? `up, ${record.url}/ui/` : 'died; run `ringfence lab down` to clean up';
+    const state = isAlive(record) ? `up, ${record.url}/ui/` : 'died; run `lab down` to clean up';
     terminal.out(`${record.name}: ${state}\n`);
     if (isAlive(record)) terminal.out(deviceLines(record));
   }
@@ -209,7 +255,7 @@ function found(name: string): LabRecord {
 function theLab(name: string | undefined): LabRecord {
   const alive = (name === undefined ? listRecords() : [found(name)]).filter(isAlive);
   const [record, ...others] = alive;
-  if (record === undefined) throw new CliError('notFound', 'no lab is running; start one with `ringfence lab up`');
+  if (record === undefined) throw new CliError('notFound', 'no lab is running; start one with `lab up`');
   if (others.length > 0) {
     throw usageError(`several labs are running; choose one: ${alive.map((each) => `--name ${each.name}`).join(', ')}`);
   }
@@ -233,9 +279,16 @@ export interface TryOptions {
 /** Long enough for a busy machine, short enough for a person. */
 const timeoutMs = 2_000;
 
-export async function tryPackets(args: readonly string[], options: TryOptions): Promise<void> {
+export interface PacketTry {
+  readonly from: string;
+  readonly to: string;
+  readonly protocol: string;
+  readonly port: string | undefined;
+}
+
+export async function tryPackets(texts: PacketTry, options: TryOptions): Promise<void> {
   requireRoot();
-  const [fromText = '', toText = '', protocol = 'tcp', portText] = args;
+  const { from: fromText, to: toText, protocol, port: portText } = texts;
   const record = theLab(options.name);
   const [from, to] = [theDevice(record, fromText), theDevice(record, toText)];
   const address = options.ipv6 === true ? to.driver6 : to.driver4;
@@ -262,10 +315,7 @@ async function tryOnce({ from, to, address, protocol, portText }: TrafficTrial):
   if (protocol !== 'tcp' && protocol !== 'udp') throw usageError('try tcp, udp or icmp');
   const port = readPort(portText, protocol);
   if (port === undefined) throw usageError('a port is needed: a number from 1 to 65535, or a service like ssh');
-  const [there, here] = [
-    new TrafficHelper(Namespace.heldBy(to.holder), program()),
-    new TrafficHelper(asker, program()),
-  ];
+  const [there, here] = [new TrafficHelper(Namespace.heldBy(to.holder)), new TrafficHelper(asker)];
   try {
     // Where somebody listens already, that will do.
     await there.perform({ do: 'serve', protocol, port });
@@ -306,7 +356,7 @@ export async function perform(work: () => Promise<void>): Promise<void> {
   } catch (error) {
     const { code, lines } = commandExitOf(error, { debug: (process.env['RINGFENCE_DEBUG'] ?? '') !== '' });
     const [first = '', ...rest] = lines;
-    for (const line of [`ringfence: ${first}`, ...rest]) terminal.note(line);
+    for (const line of [`lab: ${first}`, ...rest]) terminal.note(line);
     process.exitCode = code;
   }
 }

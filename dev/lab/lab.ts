@@ -8,8 +8,8 @@ import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client } from '../../client/http.ts';
-import { nodeFetch } from '../../node/fetch.ts';
+import { Client } from '../../src/client/http.ts';
+import { nodeFetch } from '../../src/node/fetch.ts';
 import { deviceName, LabDevice } from './device.ts';
 import { Namespace } from './namespace.ts';
 import { Relay } from './relay.ts';
@@ -24,7 +24,7 @@ export interface LabOptions {
   readonly name?: string;
   readonly devices: number;
   readonly tunnel: Tunnel;
-  /** The command line of this very program. */
+  /** The command line of `ringfence`. */
   readonly program: readonly string[];
   readonly listen?: string;
   readonly serverArguments?: readonly string[];

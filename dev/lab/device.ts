@@ -3,17 +3,46 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { TrafficResult, TrafficRequest } from './traffic.ts';
+import { fileURLToPath } from 'node:url';
 import type { Namespace, Outcome } from './namespace.ts';
 import { addressesOf, relayAddress, driverName, type Addresses } from './topology.ts';
 import { ChildProgram } from './child-program.ts';
+
+export type TrafficRequest =
+  /** Answers everything that comes to the port with its echo, at every address of the device. */
+  | { readonly do: 'serve'; readonly protocol: 'tcp' | 'udp'; readonly port: number }
+  /** Sends once and waits for the echo. */
+  | {
+      readonly do: 'probe';
+      readonly protocol: 'tcp' | 'udp';
+      readonly address: string;
+      readonly port: number;
+      /** Milliseconds; a bound on the wait for what may never come. */
+      readonly timeoutMs: number;
+      readonly localPort?: number;
+      /** Bytes to send and to get back. */
+      readonly size?: number;
+    }
+  /** Opens a connection and keeps it, under this name. */
+  | {
+      readonly do: 'connect';
+      readonly name: string;
+      readonly address: string;
+      readonly port: number;
+      readonly timeoutMs: number;
+    }
+  /** Sends something over the kept connection and waits for its echo. */
+  | { readonly do: 'echo'; readonly name: string; readonly timeoutMs: number };
+
+/** `open`: it came back. `closed`: nothing did. Else what the system said. */
+export type TrafficResult = string;
 
 export interface LabDeviceOptions {
   readonly number: number;
   readonly namespace: Namespace;
   /** What is kept of it: state and logs. */
   readonly folder: string;
-  /** The command line of this very program. */
+  /** The command line of `ringfence`. */
   readonly program: readonly string[];
 }
 
@@ -64,7 +93,7 @@ export class LabDevice {
 
   /** Does it inside, at once. */
   perform(request: TrafficRequest): Promise<TrafficResult> {
-    this.#traffic ??= new TrafficHelper(this.namespace, this.#options.program);
+    this.#traffic ??= new TrafficHelper(this.namespace);
     return this.#traffic.perform(request);
   }
 
@@ -87,8 +116,8 @@ export class TrafficHelper {
   readonly #waiting = new Map<number, (answer: TrafficResult) => void>();
   #count = 0;
 
-  constructor(namespace: Namespace, program: readonly string[]) {
-    this.#child = namespace.spawn([...program, 'lab', 'traffic'], {
+  constructor(namespace: Namespace) {
+    this.#child = namespace.spawn([process.execPath, fileURLToPath(new URL('./traffic.mjs', import.meta.url))], {
       stdio: ['pipe', 'pipe', 'inherit'],
       detached: true,
     });
