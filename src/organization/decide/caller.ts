@@ -43,6 +43,8 @@ export interface Caller {
   readonly role: MemberRole | null;
   /** It is an owner that has not accepted. */
   readonly is_pending: boolean | null;
+  /** Whose right it is, is an administrator of this server. */
+  readonly is_administrator: boolean;
   /** Whether the user whom a new record is to belong to is a member. */
   readonly is_member: boolean;
   /** Whether the organization forbids anything anywhere. A guardrail always applies by label. */
@@ -59,12 +61,27 @@ export function holdCredential({ user_id }: Pick<Writer, 'user_id'>, { has_ended
 }
 
 /** Refuses unless a role that the right names is left. `whose`: the user whom the record belongs to; null: the organization's. */
-export function holdRole(by: Writer, { role }: Pick<Caller, 'role'>, whose: string | null): void {
+export function holdRole(
+  by: Writer,
+  { role, is_administrator }: Pick<Caller, 'role' | 'is_administrator'>,
+  whose: string | null,
+): void {
   const isAllowed =
     names(by, 'server', 'member', 'enrollmentKey', 'ownDevice') ||
+    (names(by, 'administrator') && is_administrator) ||
     (role === 'owner' && (names(by, 'owner') || (names(by, 'ownerOfOwn') && whose === null))) ||
     (names(by, 'owningUser') && whose === by.user_id);
   if (!isAllowed) refuse({ code: 'forbidden' });
+}
+
+/**
+ * Refuses unless the right to a write holds that names this record, and gives whether the write takes the role of an owner that its writer has not accepted.
+ * `whose`: the user whom the record belongs to; null: the organization; undefined: there is no such record, which the write itself will say.
+ */
+export function holdRight(by: Writer, caller: Caller, whose: string | null | undefined): boolean {
+  holdCredential(by, caller);
+  if (whose !== undefined) holdRole(by, caller, whose);
+  return takesPendingRole(by, caller, whose ?? null, false);
 }
 
 /** Whether the writer may do what only an owner may. The server itself may do all of it. */

@@ -1,6 +1,6 @@
 /** Proves what writes make of an organization, as a table: who does what in which state, and what becomes of it. It needs no database. */
 import { describe, expect, it } from 'vitest';
-import { holdIsolated } from './caller.ts';
+import { holdIsolated, holdRight } from './caller.ts';
 import { createDevice, handedOver, holdMove, isEndpointOnly, updateDevice, type DevicePatch } from './device.ts';
 import {
   createGroup,
@@ -96,6 +96,36 @@ const fleet: readonly DeviceContent[] = [
 const draft = (groups = standing, devices = fleet): DraftInMemory => new DraftInMemory(groups, devices);
 
 const empty: NewGroup = { group_name: 'new', group_description: '', inbound_rules: [], outbound_rules: [] };
+
+describe('the right to a write that names a record', () => {
+  const administrator = somebody('mia', 'member', ['administrator'], { is_administrator: true });
+  const hold = (who: Somebody, of: string | null | undefined): string =>
+    outcomeOf(
+      () => holdRight(deciding(draft(), who).by, who.caller, of == null ? of : userId(of)),
+      (accepts) => (accepts ? 'accepts' : 'done'),
+    );
+  const cases: readonly (readonly [string, Somebody, string | null | undefined, string])[] = [
+    ['an owner what owners may', olga(['owner']), 'max', 'done'],
+    ['a member what owners may', mia(['owner']), 'max', 'forbidden'],
+    ["a member the organization's", mia(onGroups), null, 'forbidden'],
+    ["an owner the organization's", olga(onGroups), null, 'done'],
+    ["an owner another's", olga(onGroups), 'max', 'forbidden'],
+    ['a member its own', mia(onGroups), 'mia', 'done'],
+    ['a member what members may', mia(anyMember), null, 'done'],
+    ['a member what is not there', mia(['owner']), undefined, 'done'],
+    ['somebody who left its own', stranger(onDevices), 'sam', 'not_a_member'],
+    ['somebody whose credential ended its own', ended(onDevices), 'mia', 'credential_ended'],
+    ['somebody who has not accepted what owners may', paul(['owner']), 'max', 'accepts'],
+    ['somebody who has not accepted its own', paul(onDevices), 'paul', 'done'],
+    ['somebody who has not accepted what members may', paul(anyMember), null, 'done'],
+    ['an administrator, in the name of a user', administrator, 'max', 'done'],
+    ['somebody who is no administrator any more', mia(['administrator']), 'max', 'forbidden'],
+    ['the server everything', server, 'max', 'done'],
+  ];
+  it.each(cases)('%s', (_, who, of, result) => {
+    expect(hold(who, of)).toBe(result);
+  });
+});
 
 describe('a new group', () => {
   const create = (who: Somebody, of: string | undefined, more: Partial<NewGroup> = {}, quotas = {}): string =>

@@ -179,6 +179,7 @@ export const somebody = (
     has_ended: false,
     role,
     is_pending: role === 'owner' ? false : null,
+    is_administrator: false,
     is_member: true,
     forbids: false,
     ...more,

@@ -71,6 +71,7 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
   const groupIds = (await tx.run(groupsOfUser, [org, user])).map(({ id }) => id);
   await records.load({ devices: deviceIds, groups: groupIds });
   await refuseIsolated(
+    context,
     locked,
     by,
     deviceIds.flatMap((id) => records.device(id)?.record ?? []),

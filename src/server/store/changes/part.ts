@@ -2,11 +2,9 @@
 import type { ChangeSetId } from '../../../policy/ids.ts';
 import type { Actor, RightSubject } from '../data/actor.ts';
 import type { ChangeOperation, ChangeSetActor, ChangeSetOptions, NewChangeSet } from '../data/change-sets.ts';
-import { refuse } from '../../problems.ts';
 import { auditRow, type AuditSubject } from '../write/audit-entry.ts';
+import { heldRight } from '../write/caller.ts';
 import type { Context } from '../write/context.ts';
-import { openingOf, refusedRight } from '../write/right.ts';
-import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
 
 /** What a change set is written with. */
@@ -41,14 +39,11 @@ export const partActor = (
 /** Throws unless the right to this part holds now. */
 export async function holdPartRight(
   context: Context,
-  { tx, org }: Locked,
+  locked: Locked,
   actor: Actor,
   subject?: RightSubject,
 ): Promise<void> {
-  const { statement, values } = openingOf({ ...actor, right: { ...actor.right, subject } }, now(context));
-  const [opened] = await tx.run(statement, [org, ...values]);
-  if (opened === undefined) refuse({ code: 'not_found', what: 'organization' });
-  else if (opened.refusal !== null) throw refusedRight(opened.refusal);
+  await heldRight(context, locked, { ...actor, right: { ...actor.right, subject } });
 }
 
 export function notePart(

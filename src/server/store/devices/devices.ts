@@ -156,7 +156,7 @@ export async function removeDevice(
   const old = records.device(id);
   if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
   holdRevision(if_match, old);
-  await refuseIsolated(locked, by, [old.record]);
+  await refuseIsolated(context, locked, by, [old.record]);
   const tokens = await tx.run(sql.revokeDeviceTokens, [id]);
   const made = { by: by.user_id, at: now(context) };
   const gone = stored<DeviceRecord>(records.removeDevice(id, made));
@@ -213,7 +213,7 @@ export function devicesIn(context: Context) {
           decide: (deciding) => createDevice(deciding, { id, device }),
         });
       await models.warm(org);
-      const write = transactionWrite(context, by, async (locked) => {
+      const write = transactionWrite(by, async (locked) => {
         // Labels of a key are set in the name of its user: a user who is no owner any more does not go on by a key that was made before.
         const asked = enrollment_key === undefined ? device : await useKey(context, locked, enrollment_key, device);
         const { user_id: user, security_groups: list } = asked;
@@ -255,7 +255,7 @@ export function devicesIn(context: Context) {
         });
       await models.warm(org);
       const detach = options.detach === true;
-      const write = transactionWrite(context, by, async (locked) => {
+      const write = transactionWrite(by, async (locked) => {
         if (list !== undefined) return updateList(context, locked, { ...update, by, list, detach });
         // Labels may take the last group from the device, or give it more.
         const before = detach ? undefined : await locked.model.read(locked.tx);

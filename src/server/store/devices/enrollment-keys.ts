@@ -17,7 +17,6 @@ import { now } from '../write/stamp.ts';
 import { knownSince } from '../write/idempotency.ts';
 import { auditRow, insertAudit } from '../write/audit-entry.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
-import { isOwner } from '../schema/fragments.ts';
 import { checkList } from './group-list.ts';
 import type { EnrollmentKeyRecord } from '../data/records.ts';
 import type { Runner } from '../postgres/connection.ts';
@@ -106,13 +105,9 @@ function record(row: KeyRow): EnrollmentKeyRecord {
 const found = (row: KeyRow | undefined): EnrollmentKeyRecord =>
   row === undefined ? refuse({ code: 'not_found', what: 'enrollment_key' }) : record(row);
 
-/** Values: organization, user. */
-const findOwner = statement<{ is_owner: boolean }>('find_owner', `SELECT ${isOwner('$2')} AS is_owner`);
-
 /** A key with labels sets them in its user's name, as an owner. */
-async function checkOwner(context: Context, { tx, org }: Locked, by: Actor): Promise<void> {
-  const [row] = await tx.run(findOwner, [org, by.user_id]);
-  if (row?.is_owner !== true) refuse({ code: 'labels_by_owner' });
+async function checkOwner(context: Context, { tx, org, caller }: Locked, by: Actor): Promise<void> {
+  if (caller.role !== 'owner') refuse({ code: 'labels_by_owner' });
   await acceptByWriting(context, tx, org, by);
 }
 

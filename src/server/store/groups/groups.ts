@@ -276,7 +276,7 @@ export function groupsIn(context: Context) {
       await models.warm(org);
       return writer.write(
         org,
-        transactionWrite(context, by, async (locked) => {
+        transactionWrite(by, async (locked) => {
           await checkPeers(locked, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
           return createNamed(context, locked, by, creation);
         }),
@@ -297,7 +297,7 @@ export function groupsIn(context: Context) {
       refuseCreation(context.phase, owner, group);
       const trial = options.trial && startTrial(context, by, options.trial);
       await models.warm(org);
-      const write = transactionWrite(context, by, async (locked) => {
+      const write = transactionWrite(by, async (locked) => {
         if ((await locked.tx.run(sql.takenGroupIds, [[id]])).length > 0) return refuse({ code: 'group_exists' });
         return createNamed(context, locked, by, { id, owner, group, trial });
       });
@@ -327,7 +327,7 @@ export function groupsIn(context: Context) {
         const update = { ...asked, by, named: needed, detach: options.detach === true };
         return writer.write(
           org,
-          transactionWrite(context, by, (locked) => updateNamed(context, locked, update)),
+          transactionWrite(by, (locked) => updateNamed(context, locked, update)),
         );
       };
       const movesDevices = patch.applies_to !== undefined || patch.mode !== undefined;

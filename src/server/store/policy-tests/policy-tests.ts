@@ -75,7 +75,7 @@ export const testsChange = (
 export async function replaceTests(
   context: Pick<Context, 'clock'>,
   memory: StateMemory,
-  { tx, org, model }: Locked,
+  { tx, org, model, records }: Locked,
   by: Actor,
   { before, tests }: { readonly before: TestedOrganization; readonly tests: readonly PolicyTest[] },
 ): Promise<TestedOrganization> {
@@ -85,6 +85,7 @@ export async function replaceTests(
   if (!isSame) {
     const values = [org, before.testsRevision + 1, text, tests.length, new Date(at).toISOString()];
     await tx.run(writeTests, values);
+    records.setTests(tests.length > 0);
   }
   const after = await readTested(tx, org, await model.read(tx), before);
   if (after === before) return after;

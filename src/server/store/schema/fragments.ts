@@ -9,10 +9,6 @@ export const isMember = (user: string, org = '$1'): string =>
 export const roleOf = (user: string, org = '$1'): string =>
   `(SELECT m.role FROM members m WHERE m.org_id = ${org} AND m.user_id = ${user})`;
 
-/** Whether this user is an owner of this organization. */
-export const isOwner = (user: string, org = '$1'): string =>
-  found('members m', `m.org_id = ${org} AND m.user_id = ${user} AND m.role = 'owner'`);
-
 /** Whether this reader may see a group (reference 5 (2)): the organization's, its own, and everyone's that a device holds. NULL has none of its own. */
 export const isVisible = (group: string, reader: string): string =>
   `(${group}.user_id IS NULL OR ${group}.user_id = ${reader}::uuid OR ${group}.is_applied)`;

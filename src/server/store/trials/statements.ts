@@ -63,9 +63,3 @@ export const shrinkTrial = statement<TrialRow>(
   `UPDATE trials SET groups = $3::uuid[], devices = $4::uuid[], revision = greatest(revision, $5::bigint)
    WHERE id = $2 AND ${inOrg('trials')} RETURNING ${columns}`,
 );
-
-/** Values: organization, user. */
-export const getRole = statement<{ role: string }>(
-  'get_role_for_trial',
-  'SELECT role FROM members WHERE org_id = $1 AND user_id = $2',
-);

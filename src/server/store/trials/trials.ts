@@ -30,10 +30,10 @@ import { pageValues } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from '../write/audit-entry.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import type { Context } from '../write/context.ts';
-import { openingOfAny } from '../write/right.ts';
 import { acceptByWriting } from '../write/pending-ownership.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
+import { transactionWrite } from '../write/writer.ts';
 import { triedRecords, writeOutcome } from './end.ts';
 import type { Page } from '../data/page.ts';
 import * as sql from './statements.ts';
@@ -71,11 +71,10 @@ async function pendingTrial({ tx, org }: Locked, id: string): Promise<sql.TrialR
   return trial;
 }
 
-/** Who acts, as it is in this transaction. The server may do everything. */
-async function callerOf({ tx, org }: Locked, { user_id, right }: Actor): Promise<Ender> {
-  if (right.roles === rightRoles.server) return { user_id, isOwner: true, isServer: true };
-  const isOwner = (await tx.run(sql.getRole, [org, user_id]))[0]?.role === 'owner';
-  return { user_id, isOwner, isServer: false };
+/** Who acts. The server may do everything. */
+function callerOf({ caller }: Locked, { user_id, right }: Actor): Ender {
+  const isServer = right.roles === rightRoles.server;
+  return { user_id, isOwner: isServer || caller.role === 'owner', isServer };
 }
 
 /** After the check of the right: accepts an ownership that is pending, where the caller does this only as an owner. */
@@ -90,7 +89,7 @@ async function checkRight(
   { trial, tried }: PendingTrial,
   how: 'keep' | 'revert',
 ): Promise<void> {
-  await acceptIf(context, locked, by, holdTrial(await callerOf(locked, by), trial.user_id, tried, how));
+  await acceptIf(context, locked, by, holdTrial(callerOf(locked, by), trial.user_id, tried, how));
 }
 
 /** Devices outside the scope take the change now: it leaves none of them with the default group unasked. */
@@ -225,7 +224,7 @@ export function trialsIn(context: Context) {
           await checkRight(context, locked, by, pending, 'revert');
           return end(context, locked, by, pending, 'reverted');
         }
-        const asOwner = holdTakeOut(await callerOf(locked, by), pending.tried, records);
+        const asOwner = holdTakeOut(callerOf(locked, by), pending.tried, records);
         await acceptIf(context, locked, by, asOwner);
         return takeOut(context, locked, by, pending, records);
       }),
@@ -264,13 +263,7 @@ export function trialsIn(context: Context) {
         await locked.tx.run(insertAudit, [auditValue(context, expiryNote(parseUserId(known.user_id)), entry)]);
         return true;
       };
-      return context.writer.write(org, {
-        kind: 'transaction',
-        by,
-        // The user who started the trial may have left since, so this checks no membership.
-        opening: openingOfAny,
-        run,
-      });
+      return context.writer.write(org, transactionWrite(by, run));
     },
   };
 }

@@ -1,17 +1,30 @@
-/** Owns what holds of those who write, as it is under the organization's lock. `right.ts` judges writes of several statements in SQL by the same rules. */
-import type { Caller } from '../../../organization/decide/caller.ts';
-import type { Actor } from '../data/actor.ts';
+/** Owns what holds of those who write, as it is under the organization's lock, and the judgement of their rights by it. */
+import { holdRight, rightRoles, type Caller } from '../../../organization/decide/caller.ts';
+import type { Actor, RightSubject } from '../data/actor.ts';
+import { refuse } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
-import { statement } from '../postgres/sql.ts';
-import { actorsMembership, hasEnded, rightItem } from './right.ts';
+import { found, inOrg, statement } from '../postgres/sql.ts';
+import type { Records } from './records/records.ts';
+import { checkTime, hasEnded, rightItem } from './right.ts';
+import { now, type Stamps } from './stamp.ts';
+
+/** The write itself takes one of the key's uses, and is refused when none is left. */
+const isGoodKey = found('enrollment_keys k', `k.id = n.key AND ${inOrg('k')} AND k.expires_at > n.at`);
+
+/** Of the caller, whose right names an enrollment key: the key's user. */
+type CallerRow = Caller & { readonly place: number; readonly key_user: string | null };
 
 /** Values: organization, callers as a JSON array. */
-const readCallers = statement<Caller & { readonly place: number }>(
+const readCallers = statement<CallerRow>(
   'read_callers',
-  `SELECT n.place, ${hasEnded('n')} AS has_ended, m.role, m.is_pending, o.user_id IS NOT NULL AS is_member,
+  `SELECT n.place, ${hasEnded('n')} OR (n.key IS NOT NULL AND NOT ${isGoodKey}) AS has_ended, m.role, m.is_pending,
+     o.user_id IS NOT NULL AS is_member, ${found('users u', 'u.id = n.administrator AND u.is_admin AND u.removed_at IS NULL')} AS is_administrator,
+     (SELECT s.user_id FROM enrollment_keys s WHERE s.id = n.subject AND ${inOrg('s')}) AS key_user,
      EXISTS (SELECT FROM security_groups f WHERE f.org_id = $1 AND f.guardrail = 'forbid' AND f.mode = 'enforce') AS forbids
-   FROM json_to_recordset($2::json) AS n (place integer, actor uuid, token bytea, session uuid, whose uuid) ${actorsMembership}
-   LEFT JOIN members o ON o.org_id = $1 AND o.user_id = n.whose`,
+   FROM heads h CROSS JOIN json_to_recordset($2::json)
+     AS n (place integer, actor uuid, token bytea, session uuid, key uuid, at timestamptz, administrator uuid, subject uuid, whose uuid)
+   LEFT JOIN members m ON m.org_id = $1 AND m.user_id = n.actor LEFT JOIN members o ON o.org_id = $1 AND o.user_id = n.whose
+   WHERE h.org_id = $1`,
 );
 
 interface Asked {
@@ -20,13 +33,55 @@ interface Asked {
   readonly whose?: string | undefined;
 }
 
-/** In their order. */
-export async function callersOf(tx: Runner, org: string, asked: readonly Asked[]): Promise<readonly Caller[]> {
-  const items = asked.map(({ by, whose = null }, place) => {
-    const { token, session } = rightItem(by.right);
-    return { place, actor: by.user_id, token, session, whose };
+/** In their order; none where the organization is gone. Whether the time of a credential is over is not among it: `checkTime`. */
+export async function callersOf(
+  tx: Runner,
+  org: string,
+  at: string,
+  asked: readonly Asked[],
+): Promise<readonly Omit<CallerRow, 'place'>[]> {
+  const items = asked.map(({ by: { user_id: actor, right }, whose = null }, place) => {
+    const { credential, subject, roles } = right;
+    const administrator = (roles & rightRoles.administrator) === 0 ? null : (right.user_id ?? null);
+    const { token, session } = rightItem(right);
+    const key = credential.kind === 'enrollment_key' ? credential.id : null;
+    const named = subject?.kind === 'enrollment_key' ? subject.id : null;
+    return { place, actor, token, session, key, at, administrator, subject: named, whose };
   });
-  const callers: Caller[] = [];
+  const callers: Omit<CallerRow, 'place'>[] = [];
   for (const { place, ...caller } of await tx.run(readCallers, [org, JSON.stringify(items)])) callers[place] = caller;
   return callers;
+}
+
+interface HeldRight {
+  readonly caller: Caller;
+  /** The write takes the role of an owner that its actor has not accepted. */
+  readonly accepts: boolean;
+}
+
+/** Refuses unless the right of a write holds now, which may do more than one record needs. */
+export async function heldRight(
+  stamps: Pick<Stamps, 'clock'>,
+  { tx, org, records }: { readonly tx: Runner; readonly org: string; readonly records: Records },
+  by: Actor,
+): Promise<HeldRight> {
+  const { subject } = by.right;
+  const at = now(stamps);
+  checkTime(by.right, at);
+  const [[caller]] = await Promise.all([
+    callersOf(tx, org, at, [{ by }]),
+    records.load({
+      groups: subject?.kind === 'group' ? [subject.id] : [],
+      devices: subject?.kind === 'device' ? [subject.id] : [],
+    }),
+  ]);
+  if (caller === undefined) return refuse({ code: 'not_found', what: 'organization' });
+  const ownerOf = ({ kind, id }: RightSubject): string | null | undefined => {
+    if (kind === 'user') return id;
+    if (kind === 'enrollment_key') return caller.key_user ?? undefined;
+    return (kind === 'device' ? records.device(id) : kind === 'group' ? records.group(id) : { owner: null })?.owner;
+  };
+  const accepts = holdRight(by, caller, subject === undefined ? null : ownerOf(subject));
+  const isOwnMembership = subject?.kind === 'user' && subject.id === by.user_id;
+  return { caller, accepts: accepts && !isOwnMembership };
 }

@@ -20,7 +20,7 @@ export function inOrganization<T>(
   work: (locked: Locked) => Promise<T>,
   subject: (result: T) => Omit<AuditSubject, 'org_id'> & Partial<AuditSubject>,
 ): Promise<T> {
-  const write = transactionWrite(context, by, async (locked) => {
+  const write = transactionWrite(by, async (locked) => {
     const result = await work(locked);
     if (by.audit !== undefined) {
       const { org_id, ...entry } = { org_id: org, ...subject(result) };

@@ -18,8 +18,7 @@ import { StoreError } from '../../problems.ts';
 import { isPassing, toStoreError } from '../postgres/failure.ts';
 import type { HistoryGuard, WrittenHead } from '../schema/history-guard.ts';
 import { statement } from '../postgres/sql.ts';
-import { Records } from './records/records.ts';
-import { openingOf } from './right.ts';
+import { Records, type HeadBefore } from './records/records.ts';
 import {
   asTransaction,
   decideAll,
@@ -33,20 +32,14 @@ import {
   type TransactionWrite,
   type Write,
 } from './run-transaction.ts';
-import { now, type Stamps } from './stamp.ts';
 import { recordedWrite } from './idempotency.ts';
 import type { OrganizationModels } from '../model/organizations.ts';
 import { NeedsTurn, type Turns } from './turns.ts';
 import type { WriteCheck } from './write-check.ts';
 
-export const transactionWrite = <T>(
-  stamps: Pick<Stamps, 'clock'>,
-  by: Actor,
-  run: TransactionWrite<T>['run'],
-): TransactionWrite<T> => ({
+export const transactionWrite = <T>(by: Actor, run: TransactionWrite<T>['run']): TransactionWrite<T> => ({
   kind: 'transaction',
   by,
-  opening: openingOf(by, now(stamps)),
   run,
 });
 
@@ -69,14 +62,7 @@ interface Attempt extends Committed {
   readonly outcomes: readonly Outcome[];
 }
 
-interface LockedHead {
-  readonly revision: number;
-  readonly devices: number;
-  readonly groups: number;
-  readonly has_tests: boolean;
-}
-
-const lockHead = statement<LockedHead>(
+const lockHead = statement<HeadBefore>(
   'lock_head',
   'SELECT revision, devices, groups, has_tests FROM heads WHERE org_id = $1 FOR NO KEY UPDATE',
 );
@@ -257,13 +243,10 @@ export class Writer {
     const locked = { ...place, records, context: this.#context };
     const decisions = writes.filter((write): write is RecordWrite<unknown> => write.kind === 'record');
     const others = writes.filter((write) => write.kind === 'transaction');
-    let head: LockedHead | undefined;
     const locking = tx.run(lockHead, [org]).then(([row]) => {
-      head = row;
       if (row === undefined) throw gone();
       records.begin(row);
     });
-    const hasTests = (): boolean => head?.has_tests === true;
     // The transaction writes go first. Writes that arrived together have no defined order.
     if (others.length > 0) {
       await locking;
@@ -272,7 +255,7 @@ export class Writer {
       records.forget();
     }
     if (decisions.length > 0) {
-      const [decided] = await Promise.all([decideAll(locked, decisions, hasTests), locking]);
+      const [decided] = await Promise.all([decideAll(locked, decisions), locking]);
       decisions.forEach((write, index) => outcomes.set(write, decided[index] ?? unforeseen()));
     }
     await records.flush();

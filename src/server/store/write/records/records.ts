@@ -31,10 +31,13 @@ export type { DeviceState, GroupState };
 export const keyDigest = (org: string, key: string): string =>
   createHash('sha256').update(`${org}\n${key}`).digest('hex');
 
-interface HeadBefore {
+/** An organization's head as it was locked. */
+export interface HeadBefore {
   readonly revision: number;
   readonly devices: number;
   readonly groups: number;
+  /** Without policy tests, writes pay nothing for them. */
+  readonly has_tests: boolean;
 }
 
 /** One entry that was not appended yet. `columns`: what its row says, as JSON text without braces. */
@@ -88,7 +91,7 @@ export class Records implements Draft {
   #undo: (() => void)[] = [];
   #flushes = 0;
   /** As the database has it. */
-  #head: HeadBefore = { revision: 0, devices: 0, groups: 0 };
+  #head: HeadBefore = { revision: 0, devices: 0, groups: 0, has_tests: false };
   /** With what was not flushed yet. */
   #counts: HeadBefore = this.#head;
   #written: Written[] = [];
@@ -123,6 +126,16 @@ export class Records implements Draft {
 
   countOf(what: 'devices' | 'groups'): number {
     return this.#counts[what];
+  }
+
+  get hasTests(): boolean {
+    return this.#counts.has_tests;
+  }
+
+  /** The policy tests were replaced, by a statement of the transaction. */
+  setTests(has_tests: boolean): void {
+    this.#head = { ...this.#head, has_tests };
+    this.#counts = { ...this.#counts, has_tests };
   }
 
   /** What was written so far, in the order of revisions. */
@@ -428,7 +441,12 @@ export class Records implements Draft {
 
   #next({ devices = 0, groups = 0 }: { readonly devices?: number; readonly groups?: number }): number {
     const { revision, ...counts } = this.#counts;
-    this.#counts = { revision: revision + 1, devices: counts.devices + devices, groups: counts.groups + groups };
+    this.#counts = {
+      ...counts,
+      revision: revision + 1,
+      devices: counts.devices + devices,
+      groups: counts.groups + groups,
+    };
     return this.#counts.revision;
   }
 
