@@ -78,7 +78,7 @@ export function anchorsOf(markdown: string): ReadonlySet<string> {
 export function hasTitle(testFile: string, title: string): boolean {
   // The formatter puts a long title on a line of its own, and one with an apostrophe between double quotes.
   const text = testFile.replaceAll(/\(\s+(?=['"])/g, '(');
-  if (!title.endsWith(' …')) return text.includes(`('${title}',`) || text.includes(`("${title}",`);
+  if (!title.endsWith('…')) return text.includes(`('${title}',`) || text.includes(`("${title}",`);
   const beginning = title.slice(0, -1);
   return text.split(`('${beginning}`).length + text.split(`("${beginning}`).length === 3;
 }
