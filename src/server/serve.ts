@@ -50,7 +50,7 @@ import { ClaimedRules } from './usage/claimed-rules.ts';
 import { DueWorkLoop } from './scheduling/due-work.ts';
 import { MemoryRoom } from './scheduling/memory-room.ts';
 import { processorMs, processSlices, type TimeSlices } from './scheduling/time-slices.ts';
-import { workLimits, WorkShares } from './scheduling/work-budget.ts';
+import { listLimits, workLimits, WorkShares } from './scheduling/work-budget.ts';
 import type { OrganizationId } from '../policy/ids.ts';
 import { Cleanup } from './lifecycle/cleanup.ts';
 import { startWatch } from './watch/service.ts';
@@ -260,12 +260,9 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const slices = processSlices();
     const { store, firstAdmin } = await prepare(config, around, cleanup, slices);
     const answerTimeoutMs = config.answerTimeout * 1000;
-    const workShares = new WorkShares({
-      slices,
-      monotonic: () => performance.now(),
-      processorMs,
-      limits: workLimits(answerTimeoutMs),
-    });
+    const clocks = { slices, monotonic: () => performance.now(), processorMs };
+    const workShares = new WorkShares({ ...clocks, limits: workLimits(answerTimeoutMs) });
+    const listShares = new WorkShares({ ...clocks, limits: listLimits(answerTimeoutMs) });
     const room = new MemoryRoom(roomForOrganizations);
     const enter = async (org: OrganizationId): Promise<() => void> => room.enter(org, await store.groups.bytesOf(org));
     const evidenceRoom = new MemoryRoom(roomForOrganizations);
@@ -393,6 +390,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       bodyLimits: bodyLimitsOf(config),
       bodyMemory: bodyMemoryLimitsOf(config),
       workShares,
+      listShares,
       answerTimeoutMs,
       stream: streamHandler({ hub: watch.hub, clock, publicUrl: reachedAt }),
       onDeviceHeard: (device, isReport) => watch.hub.heard(device, isReport),

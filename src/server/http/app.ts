@@ -35,6 +35,7 @@ import { unknownRoute } from './pages/unknown.ts';
 export interface AppOptions {
   readonly services: OrganizationServices;
   readonly workShares: WorkShares;
+  readonly listShares: WorkShares;
   /** For operations that are answered at once, and for those that are answered in batches. */
   readonly authenticate: Readonly<Record<'immediate' | 'batched', Authenticate>>;
   readonly log: Log;
@@ -214,8 +215,8 @@ export function buildApp(options: AppOptions): FastifyInstance {
     onDeviceHeard: options.onDeviceHeard,
     publicUrl: options.signIn.browser?.publicUrl,
   });
-  const { health, workShares } = options;
-  registerOperations(app, { services, guard, workShares, stream, log, metrics, health, answerTimeoutMs });
+  const { health, workShares, listShares } = options;
+  registerOperations(app, { services, guard, workShares, listShares, stream, log, metrics, health, answerTimeoutMs });
   registerSignIn(app, { ...options.signIn, store: services.store, limits, log });
   return app;
 }

@@ -90,6 +90,8 @@ export interface Call<Id extends OperationId> {
   readonly subjects: Subjects;
   /** What the request may cost; for operations whose row says that their work grows with the organization. */
   readonly work: CostOf<Id> extends 'organization' ? WorkBudget : undefined;
+  /** Reads a part of a list once the caller has a place for it: so there are never more than a few in memory. */
+  readonly inTurn: <T>(read: () => Promise<T>) => Promise<T>;
   /** For a held answer only: aborts when the connection or the caller's right has ended. */
   readonly gone?: AbortSignal;
 }

@@ -74,6 +74,8 @@ export interface RouteOptions extends StreamRouteOptions {
   readonly services: OrganizationServices;
   readonly guard: RequestGuard;
   readonly workShares: WorkShares;
+  /** Of the reading of lists. */
+  readonly listShares: WorkShares;
   /** How long the database may take. */
   readonly answerTimeoutMs: number;
 }
@@ -138,7 +140,10 @@ function shareOf(
   return work;
 }
 
-function answerer<Id extends AnsweredId>(id: Id, { services, guard, workShares, answerTimeoutMs }: RouteOptions) {
+function answerer<Id extends AnsweredId>(
+  id: Id,
+  { services, guard, workShares, listShares, answerTimeoutMs }: RouteOptions,
+) {
   const operation = operations[id];
   const handler: Handler<Id> = handlers[id];
   const lengths = lengthsOf(services.limits);
@@ -182,6 +187,7 @@ function answerer<Id extends AnsweredId>(id: Id, { services, guard, workShares, 
           ifMatch: operation.conditional ? parseIfMatch(request.headers['if-match']) : undefined,
           // The row says so in the type of the call, too.
           work: work as Call<Id>['work'],
+          inTurn: (read) => listShares.inTurn({ user: user_id, organization: variables.org_id ?? user_id }, read),
           ...(right !== undefined && { gone: AbortSignal.any([goneSignal(reply), right.signal]) }),
         },
         services,

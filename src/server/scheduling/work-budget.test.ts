@@ -22,7 +22,7 @@ function stage() {
     now += ms;
     worked += workedMs;
   };
-  return { pass, ask: shares.budgetFor.bind(shares) };
+  return { pass, ask: shares.budgetFor.bind(shares), inTurn: shares.inTurn.bind(shares) };
 }
 
 const settle = async (): Promise<void> => {
@@ -91,6 +91,33 @@ test('two of a user and three of an organization run at a time, and the next beg
   works[1].end();
   await settle();
   expect(outcomes().at(4)).toBe('running');
+});
+
+test('who asks once goes before those who ask again and again, and waits for one of their questions at most', async () => {
+  const { ask } = stage();
+  const greedy = ['a', 'b'].flatMap((user) => Array.from({ length: 3 }, () => ask({ user, organization: user })));
+  const asked = greedy.map(begin);
+  const stranger = begin(ask({ user: 'd', organization: 'd' }));
+  await settle();
+  expect(stranger.outcome).toBe('waiting');
+  const first = asked.findIndex(({ outcome }) => outcome === 'running');
+  greedy[first]?.end();
+  await settle();
+  expect(stranger.outcome).toBe('running');
+});
+
+test('what is read in turns has no more than its share at a time, however many ask, and a failure gives the place back', async () => {
+  const { inTurn } = stage();
+  let [now, most] = [0, 0];
+  const read = async (): Promise<void> => {
+    most = Math.max(most, (now += 1));
+    await settle();
+    now -= 1;
+    throw new Error('the database is away');
+  };
+  const reads = Array.from({ length: 4 }, () => inTurn({ user: 'a', organization: 'o' }, read).catch(String));
+  expect(new Set(await Promise.all(reads))).toEqual(new Set(['Error: the database is away']));
+  expect(most).toBe(limits.perUser);
 });
 
 test('a user whose questions wait already is told to come again, and other users are not', async () => {

@@ -40,6 +40,14 @@ export const workLimits = (answerTimeoutMs: number): WorkLimits => ({
   answerMs: answerTimeoutMs * 0.8,
 });
 
+/** Parts of lists are read in a moment, and take memory until they are sent. */
+export const listLimits = (answerTimeoutMs: number): WorkLimits => ({
+  ...workLimits(answerTimeoutMs),
+  perOrganization: 3,
+  perProcess: 4,
+  waitingPerUser: 256,
+});
+
 /** `too_costly`: the question takes more work than one may. `busy`: too many other questions run or wait, of the same user or at all. */
 export class WorkRefused extends Error {
   readonly why: 'too_costly' | 'busy';
@@ -87,7 +95,7 @@ export class WorkBudget extends SlicedWork {
 
   /** Throws or rejects with `WorkRefused` where the budget is spent. */
   override next(): Promise<void> | undefined {
-    if (this.#state !== 'running') return this.#admit().then(() => this.next());
+    if (this.#state !== 'running') return this.place().then(() => this.next());
     if (this.monotonic() - this.#asked > this.#limits.answerMs) throw this.late();
     return this.#slices.next();
   }
@@ -124,7 +132,8 @@ export class WorkBudget extends SlicedWork {
     this.#settle?.();
   }
 
-  #admit(): Promise<void> {
+  /** Waits for the place. Rejects with `WorkRefused` where there is none in time. */
+  place(): Promise<void> {
     if (this.#state === 'ended') return Promise.reject(new WorkRefused('busy'));
     this.#admitted ??= new Promise<void>((resolve, reject) => {
       const giveUp = setTimeout(() => this.#settle?.(new WorkRefused('busy')), this.#limits.answerMs).unref();
@@ -162,7 +171,10 @@ export interface WorkSharesOptions {
   readonly limits: WorkLimits;
 }
 
-/** Admits questions in the order in which they came, each as soon as its user and its organization have a place. */
+/**
+ * Admits questions as soon as their user and their organization have a place: first those of whom the fewest run, then in the order in which they came. So who
+ * asks once waits for no more than one question of those who ask again and again.
+ */
 export class WorkShares {
   readonly #o: WorkSharesOptions;
   readonly #running = new Set<WorkBudget>();
@@ -174,6 +186,17 @@ export class WorkShares {
 
   budgetFor(owner: WorkOwner): WorkBudget {
     return new WorkBudget(owner, { ...this.#o, shares: this });
+  }
+
+  /** Does something short that needs a place, and no more than it, such as reading a part of a list. */
+  async inTurn<T>(owner: WorkOwner, work: () => Promise<T>): Promise<T> {
+    const budget = this.budgetFor(owner);
+    try {
+      await budget.place();
+      return await work();
+    } finally {
+      budget.end();
+    }
   }
 
   /** False where too many of the user wait already. */
@@ -198,15 +221,25 @@ export class WorkShares {
   }
 
   #startWaiting(): void {
-    const { perUser, perOrganization, perProcess } = this.#o.limits;
-    for (const work of this.#waiting) {
-      if (this.#running.size >= perProcess) return;
-      const { user, organization } = work.owner;
-      if (this.#count(this.#running, ({ owner }) => owner.user === user) >= perUser) continue;
-      if (this.#count(this.#running, ({ owner }) => owner.organization === organization) >= perOrganization) continue;
+    for (let work = this.#next(); work !== undefined; work = this.#next()) {
       this.#waiting.delete(work);
       this.#running.add(work);
       work.start();
     }
+  }
+
+  #next(): WorkBudget | undefined {
+    const { perUser, perOrganization, perProcess } = this.#o.limits;
+    if (this.#running.size >= perProcess) return undefined;
+    let next: WorkBudget | undefined;
+    let fewest = Number.POSITIVE_INFINITY;
+    for (const work of this.#waiting) {
+      const { user, organization } = work.owner;
+      const ofUser = this.#count(this.#running, ({ owner }) => owner.user === user);
+      const ofOrganization = this.#count(this.#running, ({ owner }) => owner.organization === organization);
+      if (ofUser >= perUser || ofOrganization >= perOrganization || ofUser + ofOrganization >= fewest) continue;
+      [next, fewest] = [work, ofUser + ofOrganization];
+    }
+    return next;
   }
 }

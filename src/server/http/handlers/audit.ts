@@ -4,12 +4,12 @@ import { groupReader } from '../../identity/authenticate.ts';
 import type { Call, Handler } from '../call.ts';
 import { answerList } from '../request/paging.ts';
 
-type AuditCall = Pick<Call<'listAudit' | 'listServerAudit'>, 'path' | 'query'>;
+type AuditCall = Pick<Call<'listAudit' | 'listServerAudit'>, 'path' | 'query' | 'inTurn'>;
 
 /** An audit grows without end: without a limit this many come back, and a link to the rest. */
 const defaultLimit = 1_000;
 
-const limited = ({ path, query }: AuditCall): AuditCall => ({ path, query: { limit: defaultLimit, ...query } });
+const limited = (call: AuditCall): AuditCall => ({ ...call, query: { limit: defaultLimit, ...call.query } });
 
 const show = { id: (entry: AuditRecord) => entry.id, json: (entry: AuditRecord) => JSON.stringify(entry) };
 

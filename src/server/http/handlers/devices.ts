@@ -111,7 +111,7 @@ const list: Handler<'listDevicesInOrganization'> = async (call, { store }) => {
     past === undefined
       ? store.devices.list(org_id, part)
       : store.history.devicesAt(org_id, past, part).catch(aboutRevision);
-  return answerList({ path: call.path, query: { ...call.query, at_revision: past } }, read, {
+  return answerList({ ...call, query: { ...call.query, at_revision: past } }, read, {
     id: (device) => device.id,
     json: (device) => device.json,
   });

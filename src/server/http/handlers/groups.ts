@@ -129,7 +129,7 @@ const list =
       past === undefined
         ? store.groups.list(params.org_id, { ...part, ...seen })
         : store.history.groupsAt(params.org_id, past, { ...part, ...seen }).catch(aboutRevision);
-    return answerList({ path: call.path, query: { ...call.query, at_revision: past } }, read, show, { first: 16 });
+    return answerList({ ...call, query: { ...call.query, at_revision: past } }, read, show, { first: 16 });
   };
 
 /** The group that the guard has read. */

@@ -15,19 +15,19 @@ import { withWarnings } from './guardrails.ts';
 
 const show = {
   id: ({ revision }: State<unknown>) => String(revision),
-  json: (state: State<unknown>) => JSON.stringify(state),
+  json: ({ json }: State<unknown>) => json,
 };
 
 /** A list of states. When there are none at all, the caller could never see such a record. */
 function answerStates(
-  { path, query: { limit, after } }: Pick<Call<'listDeviceHistory'>, 'path' | 'query'>,
+  { query: { limit, after }, ...call }: Pick<Call<'listDeviceHistory'>, 'path' | 'query' | 'inTurn'>,
   /** The kind of record for a 404 when the list is empty; undefined when an empty list is a valid answer. */
   what: 'device' | 'group' | undefined,
   read: (page: StatePage) => Promise<Rows<State<unknown>>>,
 ): Promise<ListResult> {
   const start = after === undefined ? undefined : String(after);
   return answerList(
-    { path, query: { limit, after: start } },
+    { ...call, query: { limit, after: start } },
     async (part) => {
       const states = await read({
         limit: part.limit,

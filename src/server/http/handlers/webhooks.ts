@@ -69,7 +69,7 @@ const defaultLimit = 1_000;
 const listDeliveries: Handler<'listWebhookDeliveries'> = async (call, { store }) => {
   const { org_id, webhook_id } = call.params;
   await store.webhooks.get(org_id, webhook_id);
-  const limited = { path: call.path, query: { limit: defaultLimit, ...call.query } };
+  const limited = { ...call, query: { limit: defaultLimit, ...call.query } };
   return answerList<DeliveryRecord>(limited, (part) => store.webhooks.deliveries(org_id, webhook_id, part), show);
 };
 

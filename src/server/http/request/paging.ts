@@ -77,9 +77,16 @@ const partSize = 512 * 1024;
 /** Bytes of records that are read for a part, whatever the last ones took: twice what a part should have. */
 const partBytes = 2 * partSize;
 /** Parts of a page that ended by their bytes: records may be far larger than what is shown of them. */
-const mostCuts = 8;
-/** Characters of a page: one with fewer records than `limit` is followed by another. */
-const pageSize = 8 * 1024 * 1024;
+const mostCuts = 2;
+/** Characters of a page, and one part: one with fewer records than `limit` is followed by another. It is held until it is sent. */
+const pageSize = 2 * 1024 * 1024;
+
+/** Of a call, what a list takes. */
+interface ListCall {
+  readonly path: string;
+  readonly query: PageQuery;
+  readonly inTurn: <T>(read: () => Promise<T>) => Promise<T>;
+}
 
 interface Part {
   readonly texts: readonly string[];
@@ -87,6 +94,22 @@ interface Part {
   readonly isCut: boolean;
   /** Where the next part starts; undefined after the last. */
   readonly next: string | undefined;
+}
+
+/** Of the records only their texts are held. */
+async function readPart<T>(
+  asked: Parameters<ReadPart<T>>[0],
+  count: number,
+  read: ReadPart<T>,
+  show: RowView<T>,
+): Promise<Part> {
+  const rows = await read(asked);
+  const shown = rows.slice(0, count);
+  const isCut = rows.isCut === true;
+  const last = shown.at(-1);
+  const next = (isCut || rows.length > count) && last !== undefined ? show.id(last) : undefined;
+  const texts = shown.map(show.json);
+  return { texts, size: texts.reduce((sum, text) => sum + text.length, 0), isCut, next };
 }
 
 /** Reads a list part by part, each only when it is asked for; `most` records altogether. */
@@ -101,64 +124,78 @@ async function* partsOf<T>(
   for (let left = most; left > 0;) {
     const count = Math.min(size, left);
     // Reads one more row than the part holds, to see whether another part follows.
-    const rows = await read({
-      ...query,
-      limit: count + 1,
-      bytes: partBytes,
-      ...(after === undefined ? {} : { after }),
-    });
-    const shown = rows.slice(0, count);
-    const isCut = rows.isCut === true;
-    const texts = shown.map(show.json);
-    const characters = texts.reduce((sum, text) => sum + text.length, 0);
-    const last = shown.at(-1);
-    const next = (isCut || rows.length > count) && last !== undefined ? show.id(last) : undefined;
-    yield { texts, size: characters, isCut, next };
-    if (next === undefined) return;
-    after = next;
-    left -= shown.length;
+    const asked = { ...query, limit: count + 1, bytes: partBytes, ...(after === undefined ? {} : { after }) };
+    const part = await readPart(asked, count, read, show);
+    yield part;
+    if (part.next === undefined) return;
+    after = part.next;
+    const { length } = part.texts;
+    left -= length;
     // What did not fit is looked for again: no more of it than is likely to fit then.
-    const largest = isCut ? 2 * shown.length : largestPart;
-    size = Math.max(1, Math.min(largest, Math.floor((shown.length * partSize) / Math.max(1, characters))));
+    const largest = part.isCut ? 2 * length : largestPart;
+    size = Math.max(1, Math.min(largest, Math.floor((length * partSize) / Math.max(1, part.size))));
   }
 }
 
 /** The rest of a list as text, read while it is sent. */
-async function* restOf(first: Part, parts: AsyncGenerator<Part>): AsyncGenerator<string> {
+async function* restOf(first: Part, parts: AsyncGenerator<Part>, inTurn: ListCall['inTurn']): AsyncGenerator<string> {
   yield `[${first.texts.join(',')}`;
-  for await (const { texts } of parts) yield `,${texts.join(',')}`;
+  for (let { next } = first; next !== undefined;) {
+    const part = (await inTurn(() => parts.next())).value as Part;
+    yield `,${part.texts.join(',')}`;
+    ({ next } = part);
+  }
   yield ']';
+}
+
+/** A long page as it is sent: put together it would be in memory twice. */
+async function* piecesOf(texts: readonly string[]): AsyncGenerator<string> {
+  let before = '[';
+  for (const text of texts) {
+    yield before;
+    yield text;
+    before = ',';
+  }
+  yield ']';
+}
+
+/** The parts of a page, as one. */
+async function pageOf(parts: AsyncGenerator<Part>): Promise<Omit<Part, 'isCut'>> {
+  const texts: string[] = [];
+  let size = 0;
+  let cuts = 0;
+  let next: string | undefined;
+  for await (const part of parts) {
+    texts.push(...part.texts);
+    size += part.size;
+    cuts += Number(part.isCut);
+    ({ next } = part);
+    if (size >= pageSize || cuts >= mostCuts) break;
+  }
+  return { texts, size, next };
 }
 
 /**
  * Answers with a list. Without a limit it is the whole list: parts after the first are read while the answer is sent,
  * so that a slow reader costs one part of memory. With a limit it is a page, which is cut short when it would be too
- * large.
+ * large. A page, and each part of a whole list, is read when its caller has a place.
  */
 export async function answerList<T>(
-  call: { readonly path: string; readonly query: PageQuery },
+  call: ListCall,
   read: ReadPart<T>,
   show: RowView<T>,
   { first: records = firstPart }: { readonly first?: number } = {},
 ): Promise<ListResult> {
   const { limit, gt_revision, at_revision, kind, since, until } = call.query;
+  const { inTurn } = call;
   const parts = partsOf(call.query, { most: limit ?? Number.POSITIVE_INFINITY, first: records }, read, show);
-  const first = (await parts.next()).value as Part;
   if (limit === undefined) {
-    return { kind: 'list', json: first.next === undefined ? `[${first.texts.join(',')}]` : restOf(first, parts) };
+    const first = (await inTurn(() => parts.next())).value as Part;
+    const json = first.next === undefined ? `[${first.texts.join(',')}]` : restOf(first, parts, inTurn);
+    return { kind: 'list', json };
   }
-  const texts = [...first.texts];
-  let { size, next } = first;
-  let cuts = Number(first.isCut);
-  while (next !== undefined && size < pageSize && cuts < mostCuts) {
-    const part = await parts.next();
-    if (part.done === true) break;
-    texts.push(...part.value.texts);
-    size += part.value.size;
-    cuts += Number(part.value.isCut);
-    next = part.value.next;
-  }
-  const json = `[${texts.join(',')}]`;
+  const { texts, size, next } = await inTurn(() => pageOf(parts));
+  const json = size <= partSize ? `[${texts.join(',')}]` : piecesOf(texts);
   if (next === undefined) return { kind: 'list', json };
   const filters = Object.entries({ gt_revision, at_revision, kind, since, until })
     .map(([name, value]) => (value === undefined ? '' : `&${name}=${encodeURIComponent(value)}`))

@@ -15,6 +15,8 @@ export interface State<T> {
   /** The server made it, because a time was over. */
   readonly by_server?: true;
   readonly record: T;
+  /** All of that as text. */
+  readonly json: string;
 }
 
 /** One state of any record, as it was written. */

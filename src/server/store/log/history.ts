@@ -226,13 +226,21 @@ const authorOf = ({ user_id, username }: Pick<StateRow, 'user_id' | 'username'>)
     ? { by_server: true as const }
     : { ...(user_id !== null && { user_id: parseUserId(user_id) }), ...(username !== null && { username }) };
 
-const stateOf = <T>(kind: WatchKind, { revision, type, at, body, ...author }: StateRow): State<T> => ({
-  revision,
-  at,
-  type,
-  ...authorOf(author),
-  record: recordOf(kind, body, revision) as T,
-});
+/** A group may have megabytes: its text is sent as it is stored, and parsed only where somebody asks for the record. */
+function stateOf<T>(kind: WatchKind, { revision, type, at, body, ...author }: StateRow): State<T> {
+  const about = { revision, at, type, ...authorOf(author) };
+  const read = (): T => recordOf(kind, body, revision) as T;
+  return {
+    ...about,
+    get record() {
+      return read();
+    },
+    get json() {
+      const text = kind === 'device' ? JSON.stringify(read()) : withRevision(body, revision);
+      return `${JSON.stringify(about).slice(0, -1)},"record":${text}}`;
+    },
+  };
+}
 
 export function historyIn(context: Context, keepMs: number) {
   const { reads, writes } = context;
