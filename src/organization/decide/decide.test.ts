@@ -35,9 +35,22 @@ import {
   type Role,
   type Somebody,
 } from './draft.fixture.ts';
+import { holdingKeys, holdNewKey, type StandingKey } from './enrollment-key.ts';
+import {
+  accepted,
+  admitted,
+  demoted,
+  isLastOwner,
+  memberIn,
+  namedOwner,
+  promoted,
+  type Member,
+  type Members,
+} from './member.ts';
 import { holdersToLeave, refuseOpened, refuseOpenKeys, refuseOverfull, refuseUnknown } from './outcome.ts';
 import type { Phase } from './phase.ts';
 import type { DeviceContent, GroupBefore, GroupContent } from './records.ts';
+import { settled } from './settings.ts';
 import {
   holdTakeOut,
   holdTime,
@@ -1293,5 +1306,142 @@ describe('the end of a trial', () => {
     const wordsIn = ({ groups, devices }: TriedRecords) => [...groups, ...devices].map(({ id }) => id);
     expect(wordsIn(parts.out)).toEqual(out.map(idOf));
     expect(wordsIn(parts.stay)).toEqual(stay.map(idOf));
+  });
+});
+
+describe('members and owners', () => {
+  const day = (n: number): string => `2026-01-0${n}T00:00:00.000Z`;
+  const member = (name: string, more: Partial<Member> = {}): Member => ({
+    user_id: userId(name),
+    username: name,
+    role: 'member',
+    is_pending: false,
+    owner_since: null,
+    created_at: day(1),
+    ...more,
+  });
+  const owner = (name: string, since: number): Member => member(name, { role: 'owner', owner_since: day(since) });
+  const pending = (name: string, since: number): Member => ({ ...owner(name, since), is_pending: true });
+  const membersOf = (...all: readonly Member[]): Members => new Map(all.map((one) => [one.user_id, one]));
+  const wordsOf = ({ role, is_pending, owner_since }: Member): string =>
+    `${is_pending ? 'pending ' : ''}${role}${owner_since === null ? '' : ` since ${owner_since === at ? 'now' : owner_since.slice(0, 10)}`}`;
+  const few = { at, count: 2, limit: 3 };
+  const full = { at, count: 3, limit: 3 };
+
+  it.each([
+    ['somebody new', 'nora', few, 'member'],
+    ['somebody new where there are as many as there may be', 'nora', full, 'limit_reached'],
+    ['somebody who is one', 'mia', few, 'already_member'],
+    ['somebody who is one where there are as many as there may be', 'mia', full, 'already_member'],
+  ] as const)('%s is admitted: %4$s', (_, name, admission, result) => {
+    const members = membersOf(owner('olga', 1), member('mia'));
+    const admit = () => admitted(members, { user_id: userId(name), username: name }, admission);
+    expect(outcomeOf(admit, wordsOf)).toBe(result);
+  });
+
+  it.each([
+    ['a member', member('mia'), 'pending owner since now'],
+    ['an owner', owner('olga', 1), 'owner since 2026-01-01'],
+    ['an owner who has not accepted', pending('paul', 2), 'pending owner since 2026-01-02'],
+  ] as const)('%s is made an owner: %3$s', (_, who, result) => {
+    expect(wordsOf(promoted(who, at))).toBe(result);
+  });
+
+  it.each([
+    ['a member', member('mia'), 'not_an_owner'],
+    ['an owner', owner('olga', 1), 'owner since 2026-01-01'],
+    ['an owner who has not accepted', pending('paul', 2), 'owner since now'],
+  ] as const)('%s accepts: %3$s', (_, who, result) => {
+    expect(outcomeOf(() => accepted(who, at), wordsOf)).toBe(result);
+  });
+
+  // Who ends an ownership, beside whom, and what becomes of it.
+  const [olga1, oscar, paul2] = [owner('olga', 1), owner('oscar', 2), pending('paul', 2)];
+  it.each([
+    ['the only owner', olga1, [member('mia')], false, 'last_owner'],
+    ['an owner beside another', olga1, [oscar], false, 'member'],
+    ['an owner beside one who has not accepted', olga1, [paul2], false, 'last_owner'],
+    ['an owner whose place one takes who has not accepted', olga1, [paul2], true, 'member'],
+    ['one who has not accepted', paul2, [olga1], false, 'member'],
+  ] as const)('%s becomes a member: %5$s', (_, who, others, evenLast, result) => {
+    const members = membersOf(who, ...others);
+    expect(outcomeOf(() => demoted(members, who, evenLast), wordsOf)).toBe(result);
+    expect(isLastOwner(members, who.user_id)).toBe(result === 'last_owner' || evenLast);
+  });
+
+  it.each([
+    ['the only one', [oscar, member('mia')], 'oscar'],
+    ['of longest standing', [oscar, owner('olga', 1), member('mia')], 'olga'],
+    ['who has accepted, however short', [pending('paul', 1), oscar], 'oscar'],
+    ['who has not accepted, where nobody has', [paul2, member('mia')], 'paul'],
+    ['nobody', [member('mia')], undefined],
+  ] as const)('the record names the owner: %s', (_, members, name) => {
+    expect(namedOwner(membersOf(...members))).toBe(name === undefined ? undefined : userId(name));
+  });
+
+  it('of whom there is none is not found', () => {
+    expect(outcomeOf(() => memberIn(membersOf(olga1), userId('mia')), wordsOf)).toBe('not_found');
+  });
+});
+
+describe('enrollment keys', () => {
+  const now = Date.parse(at);
+  const key = (name: string, more: Partial<StandingKey> = {}): StandingKey => ({
+    id: parseEnrollmentKeyId(idOf(name)),
+    name,
+    expires_at: '2026-06-01T12:00:00.001Z',
+    uses_left: 1,
+    ...more,
+  });
+  const plain = { problems: [], labels: [] };
+  const marked = { problems: [], labels: ['db'] };
+  const spoilt = { problems: [{ index: -1, code: 'too_many', allowed: 1 }], labels: ['db'] } as const;
+  const spent = key('spent', { uses_left: 0 });
+  const expired = key('expired', { expires_at: at });
+
+  it.each([
+    ['of a member', plain, mia(anyMember), [], 'made'],
+    ['with labels of a member', marked, mia(anyMember), [], 'labels_by_owner'],
+    ['with labels of an owner', marked, olga(anyMember), [], 'made, as owner'],
+    ['with a bad list and labels of a member: the list comes first', spoilt, mia(anyMember), [], 'group_list_invalid'],
+    ['beside as many as there may be', plain, mia(anyMember), [key('a'), key('b')], 'limit_reached'],
+    ['that takes the place of one without uses', plain, mia(anyMember), [key('a'), spent], 'made, spent goes'],
+    ['that takes the place of all that are over', plain, mia(anyMember), [expired, spent], 'made, expired, spent goes'],
+    ['beside fewer than there may be: what is over stays', plain, mia(anyMember), [spent], 'made'],
+  ] as const)('a key %s: %5$s', (_, asked, who, keys, result) => {
+    const hold = () => holdNewKey(asked, who.caller, keys, { at: now, limit: 2 });
+    const nameOf = (id: string): string => keys.find((one) => one.id === id)?.name ?? '';
+    const outcome = outcomeOf(hold, ({ spent: gone, asOwner }) =>
+      [
+        'made',
+        ...(asOwner ? ['as owner'] : []),
+        ...(gone.length > 0 ? [`${gone.map(nameOf).join(', ')} goes`] : []),
+      ].join(', '),
+    );
+    expect(outcome).toBe(result);
+  });
+
+  it('hold a group while they admit devices', () => {
+    const security_groups = [groupId('web')];
+    const keys = [
+      key('holds', { security_groups }),
+      key('other', { security_groups: [groupId('db')] }),
+      key('none'),
+      { ...spent, security_groups },
+      { ...expired, security_groups },
+    ];
+    expect(holdingKeys(keys, groupId('web'), now).map(({ name }) => name)).toEqual(['holds']);
+  });
+});
+
+describe('the settings of an organization', () => {
+  const before = { name: 'acme', description: '', observe: 'counters' };
+  it.each([
+    ['nothing', {}, undefined],
+    ['what they are', { name: 'acme', description: '' }, undefined],
+    ['a name', { name: 'other' }, { ...before, name: 'other' }],
+    ['what is not given, beside one that is', { name: undefined, observe: 'off' }, { ...before, observe: 'off' }],
+  ] as const)('set to %s', (_, patch, after) => {
+    expect(settled<typeof before>(before, patch)).toEqual(after);
   });
 });

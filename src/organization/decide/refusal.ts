@@ -37,8 +37,13 @@ export type Refusal =
         | 'isolated_by_owner'
         | 'not_wider';
     }
+  | { readonly code: 'already_member' | 'not_an_owner' | 'last_owner' }
   | { readonly code: 'precondition_failed'; readonly revision: number }
-  | { readonly code: 'limit_reached'; readonly what: 'groups' | 'devices'; readonly limit: number }
+  | {
+      readonly code: 'limit_reached';
+      readonly what: 'groups' | 'devices' | 'members' | 'enrollment_keys';
+      readonly limit: number;
+    }
   | { readonly code: 'too_many_ranges'; readonly limit: number }
   | { readonly code: 'too_many_device_ranges'; readonly limit: number; readonly devices: NamedDevices }
   | { readonly code: 'trial_pending'; readonly trial: string }

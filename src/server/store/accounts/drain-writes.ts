@@ -1,13 +1,8 @@
 /** Owns the wait at the end of a credential: until no write with this credential can still commit. */
 import { parseOrganizationId } from '../../../policy/ids.ts';
 import { StoreError } from '../../problems.ts';
-import { statement } from '../postgres/sql.ts';
 import type { Context } from '../write/context.ts';
-
-const organizationsOf = statement<{ org_id: string }>(
-  'organizations_of',
-  'SELECT org_id FROM members WHERE user_id = $1',
-);
+import { findPlaces } from '../write/user-lock.ts';
 
 /**
  * To be called when the end of a credential of this user is committed: a failure is `outcome_unknown`, since the end happened. A write that saw the credential before commits before this resolves, or
@@ -15,8 +10,8 @@ const organizationsOf = statement<{ org_id: string }>(
  */
 export async function drainWrites({ reads, writer }: Pick<Context, 'reads' | 'writer'>, user: string): Promise<void> {
   try {
-    const places = await reads.run(organizationsOf, [user]);
-    await Promise.all(places.map(({ org_id }) => writer.drain(parseOrganizationId(org_id))));
+    const places = await reads.run(findPlaces, [user]);
+    await Promise.all(places.map(({ id }) => writer.drain(parseOrganizationId(id))));
   } catch (cause) {
     throw new StoreError(
       { code: 'outcome_unknown' },

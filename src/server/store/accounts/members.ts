@@ -1,11 +1,13 @@
 /** Owns members in the store: who belongs to an organization, and in which role. */
 import type { MemberRole } from '../../../organization/decide/caller.ts';
+import { admitted, memberIn, type Member } from '../../../organization/decide/member.ts';
 import { parseUserId, type UserId, type OrganizationId } from '../../../policy/ids.ts';
-import type { Runner } from '../postgres/connection.ts';
 import { refuse } from '../../problems.ts';
 import { roleOf } from '../schema/fragments.ts';
 import { changeOf, type AuditSubject } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
+import { countsOf } from '../write/counts.ts';
+import { listMembers, loadMembers, memberOf, putMember } from '../write/members.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
@@ -16,14 +18,6 @@ import { accept, endOwnership, makeOwner } from './owners.ts';
 import type { Page } from '../data/page.ts';
 import type { Actor } from '../data/actor.ts';
 import type { Membership, RemoveMember, RemovedMember } from '../data/members.ts';
-
-interface MemberRow {
-  readonly user_id: string;
-  readonly username: string;
-  readonly role: MemberRole;
-  readonly is_pending: boolean;
-  readonly created_at: string;
-}
 
 interface MembershipRow {
   /** Which of the pairs, from 1. */
@@ -38,41 +32,18 @@ const memberships = statement<MembershipRow>(
    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS p (org_id, user_id, n) JOIN organizations o ON o.id = p.org_id`,
 );
 
-const select = `
-  SELECT m.user_id, u.username, m.role, m.is_pending, m.created_at FROM members m JOIN users u ON u.id = m.user_id`;
-
-/** Values: organization, after this user, limit. */
-const listMembers = statement<MemberRow>(
-  'list_members',
-  `${select} WHERE m.org_id = $1 AND m.user_id > $2 ORDER BY m.user_id LIMIT $3`,
-);
-const readMember = statement<MemberRow>('get_member', `${select} WHERE m.org_id = $1 AND m.user_id = $2`);
-
 /** Values: a user's id or null, its name or null. */
-const findUser = statement<{ id: string }>(
+const findUser = statement<{ id: string; username: string }>(
   'find_user',
-  'SELECT id FROM users WHERE (id = $1 OR username = $2) AND removed_at IS NULL FOR KEY SHARE',
+  'SELECT id, username FROM users WHERE (id = $1 OR username = $2) AND removed_at IS NULL FOR KEY SHARE',
 );
-const countMembers = statement<{ count: number }>(
-  'count_members',
-  'SELECT count(*) AS count FROM members WHERE org_id = $1',
-);
-const insertMember = statement<never>(
-  'insert_member',
-  'INSERT INTO members (org_id, user_id, created_at) VALUES ($1, $2, $3)',
-);
-const record = ({ user_id, username, role, is_pending, created_at }: MemberRow): MemberRecord => ({
-  user_id: parseUserId(user_id),
+const record = ({ user_id, username, role, is_pending, created_at }: Member): MemberRecord => ({
+  user_id,
   username,
   role,
   ...(is_pending && { accepted: false as const }),
   created_at,
 });
-
-export async function getMember(tx: Runner, org: string, user: string): Promise<MemberRecord> {
-  const [row] = await tx.run(readMember, [org, user]);
-  return row === undefined ? refuse({ code: 'not_found', what: 'member' }) : record(row);
-}
 
 /** Makes a user a member. `already_member` when it is one, `not_found` when there is no such user. */
 export async function admitMember(
@@ -84,14 +55,14 @@ export async function admitMember(
   const { tx, org } = locked;
   const [found] = await tx.run(findUser, 'user_id' in user ? [user.user_id, null] : [null, user.username]);
   if (found === undefined) return refuse({ code: 'not_found', what: 'user' });
-  const [already] = await tx.run(readMember, [org, found.id]);
-  if (already !== undefined) return refuse({ code: 'already_member' });
-  const limit = context.quotas.members;
-  if (((await tx.run(countMembers, [org]))[0]?.count ?? 0) >= limit)
-    return refuse({ code: 'limit_reached', what: 'members', limit });
-  await tx.run(insertMember, [org, found.id, now(context)]);
-  if (role === 'owner') await makeOwner(context, locked, found.id);
-  return getMember(tx, org, found.id);
+  const [members, counts] = await Promise.all([loadMembers(tx, org, [found.id]), countsOf(tx, org)]);
+  const admission = { at: now(context), count: counts.members, limit: context.quotas.members };
+  const member = await putMember(
+    tx,
+    org,
+    admitted(members, { user_id: parseUserId(found.id), username: found.username }, admission),
+  );
+  return record(role === 'owner' ? await makeOwner(context, locked, member) : member);
 }
 
 /** What the audit shows of a new member. */
@@ -108,12 +79,11 @@ export async function makeMemberOwner(
   user_id: UserId,
 ): Promise<Omit<AuditSubject, 'org_id'> & { readonly operation: 'addMember' | 'updateMember' }> {
   const { tx, org } = locked;
-  const [row] = await tx.run(readMember, [org, user_id]);
-  if (row === undefined)
+  const before = (await loadMembers(tx, org, [user_id])).get(user_id);
+  if (before === undefined)
     return { operation: 'addMember', ...shownMember(await admitMember(context, locked, { user_id }, 'owner')) };
-  if (row.role !== 'owner') await makeOwner(context, locked, user_id);
-  const change = changeOf(record(row), await getMember(tx, org, user_id));
-  return { operation: 'updateMember', subject_id: user_id, name: row.username, ...change };
+  const change = changeOf(record(before), record(await makeOwner(context, locked, before)));
+  return { operation: 'updateMember', subject_id: user_id, name: before.username, ...change };
 }
 
 interface Pair {
@@ -142,10 +112,11 @@ export function membersIn(context: Context) {
     of: ofBy(places.immediate),
     batched: { of: ofBy(places.batched) },
 
-    get: (org: OrganizationId, user: UserId): Promise<MemberRecord> => getMember(reads, org, user),
+    get: async (org: OrganizationId, user: UserId): Promise<MemberRecord> =>
+      record(memberIn(await loadMembers(reads, org, [user]), user)),
 
     async list(org: OrganizationId, query?: Page): Promise<readonly MemberRecord[]> {
-      return (await reads.run(listMembers, [org, ...pageValues(query)])).map((row) => record(row));
+      return (await reads.run(listMembers, [org, ...pageValues(query)])).map((row) => record(memberOf(row)));
     },
 
     /** By id or by name. `already_member` when it is one, `not_found` when there is no such user. */
@@ -164,17 +135,17 @@ export function membersIn(context: Context) {
         org,
         by,
         async (locked) => {
-          const before = await getMember(locked.tx, org, user);
-          if (before.role === role) return { before, after: before };
-          if (role === 'owner') await makeOwner(context, locked, user);
-          else await endOwnership(context, locked, user);
-          return { before, after: await getMember(locked.tx, org, user) };
+          const members = await loadMembers(locked.tx, org, [user], { owners: true });
+          const before = memberIn(members, user);
+          const change = async (): Promise<Member> => {
+            if (before.role === role) return before;
+            return role === 'owner'
+              ? makeOwner(context, locked, before)
+              : endOwnership(context, locked, members, before);
+          };
+          return { before: record(before), after: record(await change()) };
         },
-        ({ before, after }) => ({
-          subject_id: user,
-          name: before.username,
-          ...changeOf(before, after),
-        }),
+        ({ before, after }) => ({ subject_id: user, name: before.username, ...changeOf(before, after) }),
       );
       return member;
     },
@@ -186,11 +157,8 @@ export function membersIn(context: Context) {
         org,
         by,
         async (locked) => {
-          const before = await getMember(locked.tx, org, user);
-          if (before.role !== 'owner') return refuse({ code: 'not_an_owner' });
-          if (before.accepted === undefined) return { before, after: before };
-          await accept(context, locked, user);
-          return { before, after: await getMember(locked.tx, org, user) };
+          const before = memberIn(await loadMembers(locked.tx, org, [user]), user);
+          return { before: record(before), after: record(await accept(context, locked, before)) };
         },
         ({ before }) => ({
           subject_id: user,
@@ -215,9 +183,10 @@ export function membersIn(context: Context) {
         org,
         by,
         async (locked) => {
-          const member = await getMember(locked.tx, org, user);
-          if (member.role === 'owner') await endOwnership(context, locked, user);
-          return { member, ...(await removeMember(context, locked, { by, user, ...options })) };
+          const members = await loadMembers(locked.tx, org, [user], { owners: true });
+          const member = memberIn(members, user);
+          if (member.role === 'owner') await endOwnership(context, locked, members, member);
+          return { member: record(member), ...(await removeMember(context, locked, { by, user, ...options })) };
         },
         ({ member: { username, role } }) => ({ subject_id: user, name: username, before: { user_id: user, role } }),
       );

@@ -1,4 +1,5 @@
 /** Owns organizations in the store: created with their default group, deleted with everything in them. */
+import { settled } from '../../../organization/decide/settings.ts';
 import {
   parseGroupId,
   parseOrganizationId,
@@ -24,12 +25,9 @@ import { pageValues, statement } from '../postgres/sql.ts';
 import type { Authority, Actor } from '../data/actor.ts';
 import type { Page, Expected } from '../data/page.ts';
 
-export interface OrganizationPatch {
-  readonly name?: string | undefined;
-  readonly description?: string | undefined;
-  readonly observe?: AgentSettings['observe'] | undefined;
-  readonly refuse_with?: AgentSettings['refuse_with'] | undefined;
-}
+type Settings = Pick<OrganizationRecord, 'name' | 'description' | 'observe' | 'refuse_with'>;
+
+export type OrganizationPatch = { readonly [Name in keyof Settings]?: Settings[Name] | undefined };
 
 type AgentSettings = Pick<OrganizationRecord, 'observe' | 'refuse_with'>;
 
@@ -82,14 +80,10 @@ const readSettings = statement<AgentSettings & { readonly id: string }>(
   'SELECT id, observe, refuse_with FROM organizations WHERE id = ANY ($1::uuid[])',
 );
 
-/** In a transaction. Values: id, name, description, observe, refuse_with (null: stays), now. No row: nothing would change. */
-const updateOrganization = statement<{ id: string }>(
+/** In a transaction. Values: id, name, description, observe, refuse_with, owner, now. */
+const updateOrganization = statement<never>(
   'update_organization',
-  `UPDATE organizations SET name = coalesce($2, name), description = coalesce($3, description),
-     observe = coalesce($4, observe), refuse_with = coalesce($5, refuse_with), updated_at = $6
-   WHERE id = $1 AND (coalesce($2, name), coalesce($3, description), coalesce($4, observe), coalesce($5, refuse_with))
-     <> (name, description, observe, refuse_with)
-   RETURNING id`,
+  `UPDATE organizations SET name = $2, description = $3, observe = $4, refuse_with = $5, owner_id = $6, updated_at = $7 WHERE id = $1`,
 );
 
 /** The lists of its devices go with the devices. What hangs on an organization, in the order in which it may go. */
@@ -122,6 +116,11 @@ const record = (row: OrganizationRow): OrganizationRecord => ({
 export async function getOrganization(runner: Runner, org: OrganizationId): Promise<OrganizationRecord> {
   const [row] = await runner.run(readOrganization, [org]);
   return row === undefined ? refuse({ code: 'not_found', what: 'organization' }) : record(row);
+}
+
+export async function putOrganization(tx: Runner, organization: OrganizationRecord): Promise<void> {
+  const { id, name, description, observe, refuse_with, owner_id, updated_at } = organization;
+  await tx.run(updateOrganization, [id, name, description, observe, refuse_with, owner_id, updated_at]);
 }
 
 /** Within a transaction that may do more: the organization, its owner as a member, its default group. */
@@ -219,11 +218,11 @@ export function organizationsIn(context: Context) {
         async (locked) => {
           checkHead(locked, options.if_match);
           const before = await getOrganization(locked.tx, org);
-          const { name = null, description = null, observe = null, refuse_with = null } = patch;
-          const values = [org, name, description, observe, refuse_with, now(context)];
-          if ((await locked.tx.run(updateOrganization, values)).length > 0) locked.records.logOrganization();
-          await locked.records.flush();
-          return { before, after: await getOrganization(locked.tx, org) };
+          const written = settled<Settings>(before, patch);
+          if (written === undefined) return { before, after: before };
+          const after = { ...before, ...written, updated_at: now(context) };
+          await putOrganization(locked.tx, after);
+          return { before, after: { ...after, revision: locked.records.logOrganization() } };
         },
         ({ before, after }) => ({
           subject_id: org,

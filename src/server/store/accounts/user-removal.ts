@@ -2,6 +2,7 @@
  * Owns the removal of a user for good. Its credentials and its sign-in end first, in one transaction, so that it writes
  * nothing more, whatever happens next. Then it leaves its organizations, one after the other.
  */
+import { isLastOwner, memberIn } from '../../../organization/decide/member.ts';
 import {
   parseOrganizationId,
   parseTokenId,
@@ -18,13 +19,15 @@ import type { Runner } from '../postgres/connection.ts';
 import { statement } from '../postgres/sql.ts';
 import { auditValue, insertAudit, type AuditSubject } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
+import { loadMembers } from '../write/members.ts';
+import { findPlaces } from '../write/user-lock.ts';
 import { holdRight } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { removeMember } from './member-removal.ts';
-import { getMember, makeMemberOwner } from './members.ts';
+import { makeMemberOwner } from './members.ts';
 import { deleteOrganization, getOrganization } from './organizations.ts';
-import { endOwnership, isLastOwner } from './owners.ts';
+import { endOwnership } from './owners.ts';
 import { endUserSessions } from './sessions.ts';
 import { revokeUserTokens } from './tokens.ts';
 
@@ -50,22 +53,11 @@ export interface RemoveUser {
 
 /** Blocks transactions that would give the user an organization or a membership at the same moment. */
 const lockUser = statement<never>('lock_user', 'SELECT id FROM users WHERE id = $1 FOR UPDATE');
-const belongsTo = statement<{ id: string; name: string; is_last_owner: boolean }>(
-  'belongs_to',
-  `SELECT o.id, o.name, ${isLastOwner('m')} AS is_last_owner FROM members m JOIN organizations o ON o.id = m.org_id
-   WHERE m.user_id = $1 ORDER BY o.id`,
-);
 /** No row: it is hidden already. */
 const hideUser = statement<{ id: string }>(
   'hide_user',
   'UPDATE users SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL RETURNING id',
 );
-/** Values: organization, user. */
-const isLast = statement<{ is_last_owner: boolean }>(
-  'is_last_owner_in_transaction',
-  `SELECT ${isLastOwner('m')} AS is_last_owner FROM members m WHERE m.org_id = $1 AND m.user_id = $2`,
-);
-
 interface Removal extends RemoveUser {
   readonly user: UserRecord;
   readonly shown: object;
@@ -81,7 +73,7 @@ interface Left {
 }
 
 async function ownedAlone(runner: Runner, user: string): Promise<readonly NamedOrganization[]> {
-  const places = await runner.run(belongsTo, [user]);
+  const places = await runner.run(findPlaces, [user]);
   return places.flatMap(({ id, name, is_last_owner }) =>
     is_last_owner ? [{ id: parseOrganizationId(id), name }] : [],
   );
@@ -100,7 +92,7 @@ async function endCredentials(context: Context, tx: Runner, removal: Removal): P
     for (const { id: org } of alone)
       await refuseOpenedByHandOver({ tx, org, model: context.models.inTransaction(org) }, id);
   const isFirst = (await tx.run(hideUser, [id, now(context)])).length > 0;
-  const isMember = (await tx.run(belongsTo, [id])).length > 0;
+  const isMember = (await tx.run(findPlaces, [id])).length > 0;
   // A removal that was interrupted goes on.
   if (!isFirst && !isMember) return refuse({ code: 'not_found', what: 'user' });
   const entry: AuditSubject = { subject_id: id, org_id: null, name: user.username, before: shown };
@@ -123,8 +115,10 @@ async function leave(context: Context, locked: Locked, removal: Removal): Promis
     await tx.run(insertAudit, [auditValue(context, note, entry)]);
   };
   const { name } = await getOrganization(tx, org);
-  const { role } = await getMember(tx, org, user.id);
-  const isAlone = (await tx.run(isLast, [org, user.id]))[0]?.is_last_owner === true;
+  const members = await loadMembers(tx, org, [user.id], { owners: true });
+  const member = memberIn(members, user.id);
+  const { role } = member;
+  const isAlone = isLastOwner(members, user.id);
   if (isAlone && organizations === undefined) return refuse({ code: 'last_owner', organizations: [{ id: org, name }] });
   if (isAlone && organizations === 'delete') {
     const { gone, tokens } = await deleteOrganization(locked);
@@ -136,7 +130,10 @@ async function leave(context: Context, locked: Locked, removal: Removal): Promis
     const { operation, ...entry } = await makeMemberOwner(context, locked, heir);
     await write({ ...entry, org_id: org }, operation);
   }
-  if (role === 'owner') await endOwnership(context, locked, user.id, { evenLast: heir !== undefined });
+  if (role === 'owner')
+    await endOwnership(context, locked, await loadMembers(tx, org, [user.id], { owners: true }), member, {
+      evenLast: heir !== undefined,
+    });
   const kept = heir === undefined ? {} : { keepDevices: true, heir, detach };
   const { revision, tokens } = await removeMember(context, locked, { by, user: user.id, ...kept });
   await write({ subject_id: user.id, org_id: org, name: user.username, before: { user_id: user.id, role } });
@@ -152,7 +149,7 @@ export async function removeUser(context: Context, removal: Removal): Promise<Re
   const deleted: NamedOrganization[] = [];
   const handedOver: NamedOrganization[] = [];
   // Nothing adds the user to an organization any more.
-  for (const place of await reads.run(belongsTo, [user.id])) {
+  for (const place of await reads.run(findPlaces, [user.id])) {
     const org = parseOrganizationId(place.id);
     // Its entries are written with what became of the organization.
     const by = { ...removal.by, audit: undefined };

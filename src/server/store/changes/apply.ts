@@ -24,7 +24,7 @@ import { createGroup, updateGroup } from '../write/records/groups.ts';
 import { keyDigest, type DeviceState, type GroupState } from '../write/records/records.ts';
 import { subjectOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
-import { acceptByWriting } from '../write/pending-ownership.ts';
+import { acceptByWriting } from '../write/members.ts';
 import { decidingIn } from '../write/run-transaction.ts';
 import { now } from '../write/stamp.ts';
 import { stored } from '../write/stored.ts';
@@ -73,10 +73,10 @@ class ChangeSetTransaction {
   }
 
   async run(): Promise<AppliedChanges> {
-    const { tx, org, head, records } = this.#locked;
+    const { tx, head, records } = this.#locked;
     const { set, options, by } = this.#write;
     const before = await this.#before();
-    if (this.#isForOwners(before)) await acceptByWriting(this.#context, tx, org, by);
+    if (this.#isForOwners(before)) await acceptByWriting(this.#context, this.#locked, by);
     const organization = await this.#locked.model.read(tx);
 
     const groups = await this.#writeGroups(before.groups);

@@ -1,4 +1,6 @@
 /** Owns enrollment keys in the store: they expire, have a limited number of uses, and may preset a device's groups and labels. */
+import { holdingKeys, holdNewKey } from '../../../organization/decide/enrollment-key.ts';
+import type { HoldingKey } from '../../../organization/decide/outcome.ts';
 import {
   parseEnrollmentKeyId,
   parseGroupId,
@@ -12,7 +14,7 @@ import {
 import type { Actor } from '../data/actor.ts';
 import { refuse } from '../../problems.ts';
 import type { Context } from '../write/context.ts';
-import { acceptByWriting } from '../write/pending-ownership.ts';
+import { acceptByWriting } from '../write/members.ts';
 import { now } from '../write/stamp.ts';
 import { knownSince } from '../write/idempotency.ts';
 import { auditRow, insertAudit } from '../write/audit-entry.ts';
@@ -62,29 +64,16 @@ const insertKey = statement<KeyRow>(
   `INSERT INTO enrollment_keys (id, digest, org_id, user_id, name, expires_at, uses_left, security_groups, labels, created_at)
    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING ${columns}`,
 );
-/** Values: organization, user or null, after this id, limit. */
+/** Null names all. Values: organization, user, after this id, limit, id. */
 const listKeys = statement<KeyRow>(
   'list_keys',
-  `SELECT ${columns} FROM enrollment_keys WHERE org_id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND id > $3 ORDER BY id LIMIT $4`,
-);
-const getKey = statement<KeyRow>('get_key', `SELECT ${columns} FROM enrollment_keys WHERE org_id = $1 AND id = $2`);
-const countKeys = statement<{ count: number }>(
-  'count_keys',
-  'SELECT count(*) AS count FROM enrollment_keys WHERE org_id = $1',
-);
-/** Values: organization, now. */
-const forgetSpentKeys = statement<never>(
-  'forget_spent_keys',
-  'DELETE FROM enrollment_keys WHERE org_id = $1 AND (uses_left = 0 OR expires_at <= $2)',
+  `SELECT ${columns} FROM enrollment_keys
+   WHERE org_id = $1 AND ($2::uuid IS NULL OR user_id = $2) AND id > $3 AND ($5::uuid IS NULL OR id = $5) ORDER BY id LIMIT $4`,
 );
 /** Values: organization, keys. */
 const deleteKeys = statement<KeyRow>(
-  'end_keys',
+  'delete_keys',
   `DELETE FROM enrollment_keys k WHERE k.id = ANY ($2::uuid[]) AND ${inOrg('k')} RETURNING ${columns}`,
-);
-const deleteKey = statement<KeyRow>(
-  'delete_key',
-  `DELETE FROM enrollment_keys WHERE org_id = $1 AND id = $2 RETURNING ${columns}`,
 );
 
 function record(row: KeyRow): EnrollmentKeyRecord {
@@ -102,23 +91,26 @@ function record(row: KeyRow): EnrollmentKeyRecord {
   };
 }
 
-const found = (row: KeyRow | undefined): EnrollmentKeyRecord =>
-  row === undefined ? refuse({ code: 'not_found', what: 'enrollment_key' }) : record(row);
+const found = (key: EnrollmentKeyRecord | undefined): EnrollmentKeyRecord =>
+  key ?? refuse({ code: 'not_found', what: 'enrollment_key' });
 
-/** A key with labels sets them in its user's name, as an owner. */
-async function checkOwner(context: Context, { tx, org, caller }: Locked, by: Actor): Promise<void> {
-  if (caller.role !== 'owner') refuse({ code: 'labels_by_owner' });
-  await acceptByWriting(context, tx, org, by);
+/** All keys of the organization, or of one user, or one key. */
+async function readKeys(
+  runner: Runner,
+  org: string,
+  { user_id, id, page }: { readonly user_id?: string; readonly id?: string; readonly page?: Page } = {},
+): Promise<readonly EnrollmentKeyRecord[]> {
+  return (await runner.run(listKeys, [org, user_id ?? null, ...pageValues(page), id ?? null])).map((row) =>
+    record(row),
+  );
 }
 
-/** At the limit, keys that can admit no more devices are deleted first: they are kept only for reading. */
-async function checkCount(tx: Runner, context: Context, org: string): Promise<void> {
-  const limit = context.quotas.enrollment_keys;
-  const isFull = async (): Promise<boolean> => ((await tx.run(countKeys, [org]))[0]?.count ?? 0) >= limit;
-  if (!(await isFull())) return;
-  await tx.run(forgetSpentKeys, [org, now(context)]);
-  if (await isFull()) refuse({ code: 'limit_reached', what: 'enrollment_keys', limit });
-}
+/** In a transaction: the keys that still admit devices with this group. */
+export const keysWith = async (
+  { clock }: Pick<Context, 'clock'>,
+  { tx, org }: Pick<Locked, 'tx' | 'org'>,
+  group: string,
+): Promise<readonly HoldingKey[]> => holdingKeys(await readKeys(tx, org), group, clock());
 
 /** Ends keys with what they would give to devices, each with an audit entry of its own. */
 export async function endKeys(
@@ -151,9 +143,16 @@ export function enrollmentKeysIn(context: Context) {
         async (locked) => {
           const asked = { user: by.user_id, list: key.security_groups, oldList: [] };
           const { problems } = await checkList(locked, context, asked);
-          if (problems.length > 0) return refuse({ code: 'group_list_invalid', problems });
-          if (key.labels.length > 0) await checkOwner(context, locked, by);
-          await checkCount(locked.tx, context, org);
+          const { caller, tx } = locked;
+          const quota = { at: context.clock(), limit: context.quotas.enrollment_keys };
+          const { spent, asOwner } = holdNewKey(
+            { problems, labels: key.labels },
+            caller,
+            await readKeys(tx, org),
+            quota,
+          );
+          if (asOwner) await acceptByWriting(context, locked, by);
+          if (spent.length > 0) await tx.run(deleteKeys, [org, spent]);
           const digest = Buffer.from(key.digest);
           const limits = [key.expires_at.toISOString(), key.uses];
           const values = [
@@ -167,7 +166,7 @@ export function enrollmentKeysIn(context: Context) {
             key.labels,
             now(context),
           ];
-          return found((await locked.tx.run(insertKey, values))[0]);
+          return found((await tx.run(insertKey, values)).map(record)[0]);
         },
         (made) => ({ subject_id: made.id, name: made.name, after: made }),
       );
@@ -176,13 +175,13 @@ export function enrollmentKeysIn(context: Context) {
     /** The keys of one user, or all of the organization's. */
     async list(
       org: OrganizationId,
-      query?: Page & { readonly user_id?: UserId | undefined },
+      { user_id, ...page }: Page & { readonly user_id?: UserId | undefined } = {},
     ): Promise<readonly EnrollmentKeyRecord[]> {
-      return (await reads.run(listKeys, [org, query?.user_id ?? null, ...pageValues(query)])).map((row) => record(row));
+      return readKeys(reads, org, { ...(user_id && { user_id }), page });
     },
 
     async get(org: OrganizationId, id: EnrollmentKeyId): Promise<EnrollmentKeyRecord> {
-      return found((await reads.run(getKey, [org, id]))[0]);
+      return found((await readKeys(reads, org, { id }))[0]);
     },
 
     async revoke(org: OrganizationId, by: Actor, id: EnrollmentKeyId): Promise<EnrollmentKeyRecord> {
@@ -190,7 +189,7 @@ export function enrollmentKeysIn(context: Context) {
         context,
         org,
         by,
-        async (locked) => found((await locked.tx.run(deleteKey, [org, id]))[0]),
+        async ({ tx }) => found((await tx.run(deleteKeys, [org, [id]])).map(record)[0]),
         (gone) => ({ subject_id: id, name: gone.name, before: gone }),
       );
     },

@@ -16,9 +16,9 @@ import type { Runner } from '../postgres/connection.ts';
 import { refuseOpened } from './opening.ts';
 import { statement } from '../postgres/sql.ts';
 import { refuseNewer } from '../write/records/newer.ts';
-import { isMember } from '../schema/fragments.ts';
 import { changeOf, subjectOf, type AuditChange, type AuditSubject } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
+import { loadMembers } from '../write/members.ts';
 import { now } from '../write/stamp.ts';
 import { stored } from '../write/stored.ts';
 import type { Locked } from '../write/transaction.ts';
@@ -29,12 +29,6 @@ import { devicesOfUser } from './statements.ts';
 const handOverTokens = statement<never>(
   'hand_over_tokens',
   'UPDATE tokens SET user_id = $2 WHERE device_id = ANY ($1::uuid[])',
-);
-
-/** Values: organization, user. */
-const findMember = statement<{ is_member: boolean }>(
-  'is_member_in_transaction',
-  `SELECT ${isMember('$2::uuid')} AS is_member`,
 );
 
 interface HandOver {
@@ -109,7 +103,7 @@ export async function moveDevice(
 ): Promise<MovedDevice> {
   const { tx, org, records } = locked;
   await records.load({ devices: [id] });
-  const isReceiver = (await tx.run(findMember, [org, to]))[0]?.is_member === true;
+  const isReceiver = (await loadMembers(tx, org, [to])).has(to);
   const before = records.device(id);
   const old = holdMove(before, { to, isMember: isReceiver, if_match });
   if (old === undefined && before !== undefined) {

@@ -13,17 +13,11 @@ import {
   type GroupCreation,
   type GroupUpdate,
 } from '../../../organization/decide/group.ts';
-import {
-  holdersToLeave,
-  refuseOpenKeys,
-  refuseOverfull,
-  refuseUnknown,
-  type HoldingKey,
-} from '../../../organization/decide/outcome.ts';
+import { holdersToLeave, refuseOpenKeys, refuseOverfull, refuseUnknown } from '../../../organization/decide/outcome.ts';
 import { setTimeout } from 'node:timers/promises';
 import { forbidsOn, type StandingForbids } from '../../../organization/forbids.ts';
 import type { OrganizationDevice } from '../../../organization/organization.ts';
-import { parseEnrollmentKeyId, parseGroupId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
+import { parseGroupId, type GroupId, type OrganizationId } from '../../../policy/ids.ts';
 
 import { serverRight, type Actor } from '../data/actor.ts';
 import { countNamed } from '../../../organization/read-records.ts';
@@ -42,7 +36,7 @@ import { stored } from '../write/stored.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { keepTrial, startTrial } from '../write/trial.ts';
 import { transactionWrite } from '../write/writer.ts';
-import { endKeys } from '../devices/enrollment-keys.ts';
+import { endKeys, keysWith } from '../devices/enrollment-keys.ts';
 import { makeDefaultGroup } from './default-group.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import * as sql from './statements.ts';
@@ -96,16 +90,6 @@ interface Removal {
   };
 }
 
-/** The enrollment keys that hold the group. */
-async function keysOf(context: Context, { tx, org }: Pick<Locked, 'tx' | 'org'>, id: string): Promise<HoldingKey[]> {
-  const rows = await tx.run(sql.findKeys, [org, id, now(context)]);
-  return rows.map(({ security_groups, ...row }) => ({
-    ...row,
-    id: parseEnrollmentKeyId(row.id),
-    security_groups: security_groups.map(parseGroupId),
-  }));
-}
-
 /** In a transaction that has judged the right. */
 export async function removeGroup(
   context: Context,
@@ -120,7 +104,7 @@ export async function removeGroup(
   holdRevision(options.if_match, group);
   // Nothing but the end of its trial changes a record on trial.
   if (trial !== undefined && options.onTrial !== true) refuse({ code: 'trial_pending', trial: trial.id });
-  const keys = await keysOf(context, locked, id);
+  const keys = await keysWith(context, locked, id);
   const { detach = false, leaveByLabel = false } = options;
   const holders = await model.run(holdersToLeave(await model.read(tx), { id, guardrail, keys, detach, leaveByLabel }));
   await takeOff(context, locked, by, id, holders);
@@ -162,7 +146,7 @@ async function createNamed(context: Context, locked: Locked, by: Actor, creation
 
 /** Judged after the write that made the group watch only. */
 export async function checkOpenKeys(context: Context, locked: Place, id: string): Promise<void> {
-  const keys = await keysOf(context, locked, id);
+  const keys = await keysWith(context, locked, id);
   await locked.model.run(refuseOpenKeys(await locked.model.read(locked.tx), keys));
 }
 

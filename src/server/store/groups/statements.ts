@@ -81,12 +81,6 @@ export const takenGroupIds = statement<{ id: string }>(
   'taken_group_ids',
   'SELECT g.id FROM security_groups g WHERE g.id = ANY ($1::uuid[])',
 );
-/** In a transaction: keys that still admit devices with this group. Values: organization, group, now. */
-export const findKeys = statement<{ id: string; name: string; security_groups: string[]; labels: string[] }>(
-  'find_keys_of_group',
-  `SELECT k.id, k.name, k.security_groups, k.labels FROM enrollment_keys k
-   WHERE k.org_id = $1 AND $2 = ANY (k.security_groups) AND k.uses_left > 0 AND k.expires_at > $3 ORDER BY k.id`,
-);
 
 /** Values: organization, user. */
 export const groupsOfUser = statement<{ id: string }>(

@@ -14,7 +14,14 @@ import { inOrganization, type Locked } from '../write/transaction.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
 import type { Actor } from '../data/actor.ts';
 import { refuseBroken } from './check.ts';
-import { judge, judgeInTransaction, readTested, type StateMemory, type TestedOrganization } from './state.ts';
+import {
+  judge,
+  judgeInTransaction,
+  readTested,
+  readTests,
+  type StateMemory,
+  type TestedOrganization,
+} from './state.ts';
 import type { Expected } from '../data/page.ts';
 
 /** The tests of an organization and their results at one revision of it. */
@@ -36,20 +43,6 @@ const writeTests = statement<never>(
    INSERT INTO policy_tests (org_id, revision, tests, updated_at) VALUES ($1, $2, $3, $5)
    ON CONFLICT (org_id) DO UPDATE SET revision = excluded.revision, tests = excluded.tests, updated_at = excluded.updated_at`,
 );
-
-/** Values: organization. */
-const findTests = statement<{ has_tests: boolean; revision: number }>(
-  'find_policy_tests',
-  `SELECT h.has_tests, coalesce(t.revision, 0) AS revision FROM heads h LEFT JOIN policy_tests t ON t.org_id = h.org_id WHERE h.org_id = $1`,
-);
-
-/** Values: organization. */
-const listTests = statement<{ tests: string | null; revision: number }>(
-  'list_policy_tests',
-  'SELECT tests, revision FROM policy_tests WHERE org_id = $1',
-);
-
-const readTests = (text: string): readonly PolicyTest[] => JSON.parse(text) as readonly PolicyTest[];
 
 async function judgedTests(state: TestedOrganization, { clock, slices }: StateMemory): Promise<PolicyTestResults> {
   const judged = await judge(state, { now: clock(), slices });
@@ -108,8 +101,8 @@ export function policyTestsIn(context: Context, memory: StateMemory) {
   };
   const read = async (org: OrganizationId): Promise<PolicyTestResults> => {
     // What tests look at is read only where there are any.
-    const [known] = await context.reads.run(findTests, [org]);
-    if (known === undefined || !known.has_tests) return { tests: [], results: [], revision: known?.revision ?? 0 };
+    const { tests, testsRevision: revision } = await readTests(context.reads, org, memory.get(org));
+    if (tests.length === 0) return { tests: [], results: [], revision };
     return judgedTests(await stateOf(org), memory);
   };
   return {
@@ -130,9 +123,8 @@ export function policyTestsIn(context: Context, memory: StateMemory) {
 
     /** The tests alone, and how often the list was replaced. */
     async list(org: OrganizationId): Promise<Pick<PolicyTestResults, 'tests' | 'revision'>> {
-      const [known] = await context.reads.run(listTests, [org]);
-      const tests = known?.tests ?? undefined;
-      return { tests: tests === undefined ? [] : readTests(tests), revision: known?.revision ?? 0 };
+      const { tests, testsRevision: revision } = await readTests(context.reads, org);
+      return { tests, revision };
     },
 
     /** All tests at once. A test that is new, or other than before, and fails is refused as well. */

@@ -12,7 +12,7 @@ import { statement } from '../postgres/sql.ts';
 import { NeedsTurn } from '../write/turns.ts';
 
 /** Values: organization, the mark of the tests that are known. The tests are given where they are others. */
-const readTests = statement<{ revision: number; mark: string; tests: string | null }>(
+const findTests = statement<{ revision: number; mark: string; tests: string | null }>(
   'read_changed_policy_tests',
   `SELECT t.revision, m.mark, CASE WHEN m.mark <> $2 THEN t.tests END AS tests
    FROM policy_tests t CROSS JOIN LATERAL (SELECT concat(t.revision, ' ', t.updated_at) AS mark) m WHERE t.org_id = $1`,
@@ -33,6 +33,16 @@ const nothing: TestedOrganization = { organization: emptyOrganization, tests: []
 export const isSamePolicy = (a: Organization, b: Organization): boolean =>
   a.devices === b.devices && a.groups === b.groups && a.defaultGroup === b.defaultGroup;
 
+export type TestList = Pick<TestedOrganization, 'tests' | 'testsRevision' | 'mark'>;
+
+/** The tests as they are for the runner. */
+export async function readTests(runner: Runner, org: string, known: TestList = nothing): Promise<TestList> {
+  const [row] = await runner.run(findTests, [org, known.mark]);
+  if (row === undefined) return { tests: nothing.tests, testsRevision: 0, mark: '' };
+  const { revision: testsRevision, mark, tests } = row;
+  return { tests: tests === null ? known.tests : (JSON.parse(tests) as readonly PolicyTest[]), testsRevision, mark };
+}
+
 /** The organization with its tests as they are for the runner. Where nothing changed since `known`, it is that. */
 export async function readTested(
   runner: Runner,
@@ -40,16 +50,9 @@ export async function readTested(
   organization: Organization,
   known: TestedOrganization = nothing,
 ): Promise<TestedOrganization> {
-  const [row] = await runner.run(readTests, [org, known.mark]);
-  const tests =
-    row === undefined
-      ? nothing.tests
-      : row.tests === null
-        ? known.tests
-        : (JSON.parse(row.tests) as readonly PolicyTest[]);
-  const mark = row?.mark ?? '';
-  if (mark === known.mark && isSamePolicy(organization, known.organization)) return known;
-  const next = { organization, tests, testsRevision: row?.revision ?? 0, mark };
+  const list = await readTests(runner, org, known);
+  if (list.mark === known.mark && isSamePolicy(organization, known.organization)) return known;
+  const next = { organization, ...list };
   const before = judgements.get(known) ?? earlier.get(known);
   if (before !== undefined) earlier.set(next, before);
   return next;

@@ -1,9 +1,4 @@
 /** Owns the SQL conditions and effects that several statements share, each written once. */
-import { found } from '../postgres/sql.ts';
-
-/** Whether this user is a member of this organization. */
-export const isMember = (user: string, org = '$1'): string =>
-  found('members m', `m.org_id = ${org} AND m.user_id = ${user}`);
 
 /** The role of this user in this organization; NULL: not a member. */
 export const roleOf = (user: string, org = '$1'): string =>

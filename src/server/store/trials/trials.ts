@@ -30,7 +30,7 @@ import { pageValues } from '../postgres/sql.ts';
 import { auditValue, insertAudit } from '../write/audit-entry.ts';
 import { refuseOpened } from '../devices/opening.ts';
 import type { Context } from '../write/context.ts';
-import { acceptByWriting } from '../write/pending-ownership.ts';
+import { acceptByWriting } from '../write/members.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { transactionWrite } from '../write/writer.ts';
@@ -78,8 +78,8 @@ function callerOf({ caller }: Locked, { user_id, right }: Actor): Ender {
 }
 
 /** After the check of the right: accepts an ownership that is pending, where the caller does this only as an owner. */
-async function acceptIf(context: Context, { tx, org }: Locked, by: Actor, asOwner: boolean): Promise<void> {
-  if (asOwner) await acceptByWriting(context, tx, org, by);
+async function acceptIf(context: Context, locked: Locked, by: Actor, asOwner: boolean): Promise<void> {
+  if (asOwner) await acceptByWriting(context, locked, by);
 }
 
 async function checkRight(

@@ -11,6 +11,7 @@ import {
 import { inOrg, pageValues, statement } from '../postgres/sql.ts';
 import { changeOf } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
+import { countsOf } from '../write/counts.ts';
 import { now } from '../write/stamp.ts';
 import { inOrganization } from '../write/transaction.ts';
 import { alertsIn } from './alerts.ts';
@@ -28,10 +29,6 @@ const listWebhooks = statement<WebhookRow>(
 const getWebhook = statement<WebhookRow>(
   'get_webhook',
   `SELECT ${webhookColumns} FROM webhooks w WHERE w.id = $2 AND ${inOrg('w')}`,
-);
-const countWebhooks = statement<{ count: number }>(
-  'count_webhooks',
-  'SELECT count(*) AS count FROM webhooks WHERE org_id = $1',
 );
 /** Values: organization, id, name, URL, events, offline after, secret, now, who. */
 const insertWebhook = statement<WebhookRow>(
@@ -94,7 +91,7 @@ export function webhooksIn(context: Context) {
         by,
         async ({ tx }) => {
           const limit = context.quotas.webhooks;
-          if (((await tx.run(countWebhooks, [org]))[0]?.count ?? 0) >= limit)
+          if ((await countsOf(tx, org)).webhooks >= limit)
             return refuse({ code: 'limit_reached', what: 'webhooks', limit });
           const values = [org, context.newId(), name, url, events, offline_after, secret, now(context), by.user_id];
           return found((await tx.run(insertWebhook, values))[0]);

@@ -16,7 +16,7 @@ import { statement } from '../postgres/sql.ts';
 import type { Deciding } from './records/deciding.ts';
 import type { Records } from './records/records.ts';
 import { callersOf, heldRight } from './caller.ts';
-import { acceptByWriting } from './pending-ownership.ts';
+import { acceptByWriting } from './members.ts';
 import { checkTime } from './right.ts';
 import { now } from './stamp.ts';
 import { NeedsTurn } from './turns.ts';
@@ -113,7 +113,7 @@ export async function decidingIn(
     at,
     onAccepting: () => (accepts = true),
     async accept() {
-      if (accepts) await acceptByWriting(context, tx, org, by);
+      if (accepts) await acceptByWriting(context, { tx, org, caller }, by);
     },
   };
 }
@@ -165,7 +165,7 @@ async function judged(
   const { caller, accepts } = await heldRight(context, { tx, org, records }, by);
   holdSkip(by, caller);
   // Before the write, so that it is judged as by an owner who counts. A refusal takes both back.
-  if (accepts || by.tests === 'skip') await acceptByWriting(context, tx, org, by);
+  if (accepts || by.tests === 'skip') await acceptByWriting(context, { tx, org, caller }, by);
   const locked: Locked = { org, tx, head: records.revision, caller, model, records };
   if (!records.hasTests || !isChecked(by)) return run(locked);
   await check.before(tx);
@@ -265,7 +265,7 @@ async function decideOne(
       }
     }
     if (by.isDryRun === true) throw new DryRunResult(value);
-    if (accepts) await acceptByWriting(context, tx, org, by);
+    if (accepts) await acceptByWriting(context, { tx, org, caller }, by);
     return { ok: true, value };
   } catch (cause) {
     if (isPassing(cause) || cause instanceof NeedsTurn) throw cause;
