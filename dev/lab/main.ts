@@ -13,7 +13,15 @@ const lab = new Command('lab')
   // Options after a device belong to the command that runs inside it.
   .enablePositionalOptions()
   .exitOverride()
-  .configureOutput({ outputError: (text, write) => write(`lab: ${text.replace(/^error: /, '').trim().replaceAll('\n', ' ')}\n`) });
+  .configureOutput({
+    outputError: (text, write) =>
+      write(
+        `lab: ${text
+          .replace(/^error: /, '')
+          .trim()
+          .replaceAll('\n', ' ')}\n`,
+      ),
+  });
 
 function add(usage: string, summary: string, examples: readonly string[], options: readonly Option[] = []): Command {
   const command = lab.command(usage).summary(summary);
