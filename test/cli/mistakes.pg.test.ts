@@ -37,6 +37,8 @@ it('typos, a wrong scheme and a server that is down are each one line that helps
     ),
     typo(['group', 'revert', '--help'], "unknown command 'revert' (Did you mean restore?)"),
     typo(['group', 'revert', 'web'], "unknown command 'revert' (Did you mean restore?)"),
+    typo(['group', 'deny', 'web', 'in', 'ssh'], "unknown command 'deny' (Did you mean revoke?)"),
+    typo(['label', 'add', 'db', 'web-1'], "unknown command 'add' (Did you mean device label add?)"),
     {
       typed: ['group', 'list', '--server', `https://${host}`],
       code: 1,
@@ -71,4 +73,18 @@ it('a person whom the server does not know, and cannot invite, can still be adde
       '',
     ].join('\n'),
   });
+});
+
+it('a change that changes nothing says so, for an organization and a device as for a group', async () => {
+  const { owner } = people;
+  await done(owner.run(['device', 'create', 'same', '--public-key', 'same', '--label', 'app']));
+  for (const words of [
+    ['device', 'edit', 'same', '--label', 'app'],
+    ['org', 'edit', '--observe', 'refused'],
+  ]) {
+    const first = await done(owner.run(words));
+    const second = await done(owner.run(words));
+    expect({ words, second }).toEqual({ words, second: 'Nothing to change: already up to date.\n' });
+    expect(first).toContain(words[0] === 'org' ? 'Changed organization' : 'Nothing to change');
+  }
 });

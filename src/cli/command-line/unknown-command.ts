@@ -15,9 +15,11 @@ const synonyms: ReadonlyMap<string, string> = new Map([
   ['get', 'show'],
   ['describe', 'show'],
   ['update', 'edit'],
+  ['deny', 'revoke'],
+  ['disallow', 'revoke'],
 ]);
 
-/** The same for the first word: a whole command, because the word may be one of another noun. */
+/** The same for the first words: a whole command, because the word may be one of another noun. */
 const commandsElsewhere: ReadonlyMap<string, string> = new Map([
   ['plan', 'diff'],
   ['get', 'group show, device show'],
@@ -31,6 +33,9 @@ const commandsElsewhere: ReadonlyMap<string, string> = new Map([
   ['rules', 'group show'],
   ['node', 'device'],
   ['peers', 'device list'],
+  ['tag', 'device label'],
+  ['label add', 'device label add'],
+  ['label remove', 'device label remove'],
 ]);
 
 interface UnknownWord {
@@ -62,9 +67,7 @@ export function readCommandWords(program: Command, args: readonly string[]): rea
   const ours =
     own !== undefined && command.commands.some((one) => one.name() === own)
       ? own
-      : command === program
-        ? commandsElsewhere.get(word)
-        : undefined;
+      : commandsElsewhere.get(command === program ? word : `${command.name()} ${word}`);
   if (ours !== undefined)
     command.error(`unknown command '${word}' (Did you mean ${ours}?)`, { code: 'commander.unknownCommand' });
   // The word is an argument of the command that the noun means without one. Commander would lose a `--help` after it.

@@ -199,6 +199,7 @@ export async function edit(session: Session, text: string, options: DeviceFields
   const device = await writeOrAsk(session, (asked) =>
     client.devices.update(organization_id, id, body, { ...session.writeQuery, ...asked }),
   );
+  if (device.revision === now.revision) return session.printRecord(device, 'Nothing to change: already up to date.');
   const renamed = now.hostname === device.hostname ? undefined : deviceName({ id, hostname: now.hostname });
   const isRename = renamed !== undefined && Object.keys(body).length === 1;
   const done = isRename ? `Renamed device ${renamed} to ${deviceName(device)}` : `Changed device ${deviceName(device)}`;

@@ -3,7 +3,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { GroupUsage, RuleUsage } from '../../api/usage/rule-usage.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { ruleWords } from '../../client/words/rule.ts';
-import { shareNote, shareWords, usageSummary, usageWords } from '../../client/words/usage.ts';
+import { observedWords, shareNote, usageSummary, usageWords } from '../../client/words/usage.ts';
 import { findGroup } from '../lookup/group.ts';
 import type { Session } from '../session/session.ts';
 import { agoWords, readPastTime, shortTime } from '../terminal/time.ts';
@@ -37,7 +37,7 @@ export async function usage(session: Session, text: string, { since = '7d' }: Us
       { head: 'USAGE', text: ({ state }) => state },
       { head: 'TRAFFIC', text: usageWords },
       { head: 'LAST HIT', text: ({ last_hit }) => (last_hit === undefined ? '' : agoWords(last_hit, Date.now())) },
-      { head: 'OBSERVED', text: ({ observed }) => shareWords(observed), align: 'right' },
+      { head: 'OBSERVED', text: ({ observed, state }) => observedWords(observed, state === 'used'), align: 'right' },
       { head: 'SINCE', text: (rule) => shortTime(rule.since), wide: true },
       { head: 'RULE ID', text: ({ rule_id }) => rule_id, wide: true },
     ],
@@ -45,8 +45,9 @@ export async function usage(session: Session, text: string, { since = '7d' }: Us
   session.say(`Since ${shortTime(found.since)}: ${usageSummary(found)}.`);
   const note = shareNote(found);
   if (note !== undefined) session.say(note);
-  if (found.observed === 0 && found.devices > 0)
-    session.say('No traffic was recorded. An owner turns it on: `ringfence org edit ORG --observe all`');
+  const { observe } = await client.organizations.get(group.org_id);
+  if (found.devices > 0 && observe !== 'all')
+    session.say('Usage needs all traffic. An owner turns it on: `ringfence org edit ORG --observe all`');
 }
 
 /** What is worth a line beside a group: which of its rules nothing uses. Nothing for those who may not read it, and where nothing was observed. */

@@ -83,8 +83,12 @@ export async function edit(
     ...(observe && { observe }),
     ...(refuseWith && { refuse_with: refuseWith }),
   };
-  const organization = await (await session.client()).organizations.update(id, body);
-  await printChange(session, 'Changed', organization);
+  const { organizations: api } = await session.client();
+  const before = await api.get(id);
+  const organization = await api.update(id, body);
+  if (before.updated_at === organization.updated_at)
+    return session.printRecord(organization, 'Nothing to change: already up to date.');
+  return printChange(session, 'Changed', organization);
 }
 
 export const remove = (session: Session, text: string): Promise<void> =>

@@ -8,6 +8,10 @@ export function shareWords(share: number): string {
   return `${Math.min(99, Math.max(1, Math.round(share * 100)))} %`;
 }
 
+/** The same of a rule or a group of which traffic was seen or not: what was seen was observed, if only for a moment. */
+export const observedWords = (share: number, used: boolean): string =>
+  used && share === 0 ? 'under 1 %' : shareWords(share);
+
 /** Why nothing is known, or what is. */
 export function usageWords({ state, packets, observed }: RuleUsage): string {
   switch (state) {
@@ -34,7 +38,7 @@ export function usageSummary({ rules, devices, observed }: GroupUsage): string {
   const of =
     devices === 0
       ? 'no device has the group'
-      : `${shareWords(observed)} of the time of ${devices} ${devices === 1 ? 'device' : 'devices'} observed`;
+      : `${observedWords(observed, count(rules, 'used') > 0)} of the time of ${devices} ${devices === 1 ? 'device' : 'devices'} observed`;
   return `${parts.join(', ') || 'no rules'}; ${of}`;
 }
 
