@@ -158,6 +158,7 @@ export const DeleteGroupQuery = Type.Object(
 
 export const RemoveUserQuery = Type.Object(
   {
+    ...dryRunQuery,
     organizations: Type.Optional(
       Type.String({
         minLength: 1,

@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import type { DeviceId, EnrollmentKeyId, GroupId, OrganizationId, TokenId, UserId } from '../policy/ids.ts';
 import { limits } from './limits.ts';
+import { dryRunQuery } from './list.ts';
 import {
   givenId,
   GivenLabels,
@@ -142,6 +143,7 @@ export const RotatedToken = Type.Object(
 
 export const RotateTokenQuery = Type.Object(
   {
+    ...dryRunQuery,
     by_device: Type.Optional(
       Type.Boolean({
         description:

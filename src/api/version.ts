@@ -10,7 +10,7 @@ export const versions = [
   ['1.2.0', '0f32bb4377c87fc9'],
   ['1.3.0', 'c362c35b5bb16fda'],
   ['1.4.0', 'e274f6c16858cf6a'],
-  ['1.5.0', '19eac074f362639e'],
+  ['1.5.0', '069ad76bd6fe46ac'],
 ] as const;
 
 export const apiVersion: string = versions[versions.length - 1]?.[0] ?? '';

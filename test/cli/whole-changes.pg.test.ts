@@ -267,6 +267,8 @@ it('every other dry run is refused where its command is, and writes nothing wher
     await head(),
     await done(owner.run(['log', '--all', '-o', 'json'])),
     await done(owner.run(['key', 'list', '-o', 'json'])),
+    await done(owner.run(['org', 'list', '-o', 'json'])),
+    JSON.parse(await done(owner.run(['token', 'list', '-o', 'json']))).map(({ id }: { id: string }) => id),
   ];
   const before = await state();
   const fine = [
@@ -275,12 +277,46 @@ it('every other dry run is refused where its command is, and writes nothing wher
     ['key', 'create', '--label', 'web'],
     ['key', 'delete', key.id],
     ['org', 'edit', place.org, '--observe', 'all'],
+    ['org', 'create', 'another'],
+    ['org', 'delete', place.org],
+    ['token', 'create', 'spare'],
   ];
   for (const words of fine) {
     const { code, stdout, stderr } = await owner.run([...words, '--dry-run']);
     expect([words, code, stdout + stderr]).toEqual([words, 0, expect.stringContaining('Nothing was written.')]);
   }
   expect(await state()).toEqual(before);
+});
+
+it('a dry run about users and tokens of the server is refused where the write is, and every credential still works after it', async () => {
+  const { member, place, server } = people;
+  const env = { RINGFENCE_TOKEN: server.adminToken, RINGFENCE_ORG: '' };
+  const admin = (...words: readonly string[]) => member.run(words, { env });
+  const { username } = place.member;
+  for (const words of [
+    ['user', 'create', username],
+    ['user', 'delete', place.owner.username],
+  ]) {
+    const [dry, real] = [await admin(...words, '--dry-run'), await admin(...words, '--yes')];
+    expect([words, dry.code, dry.stderr]).toEqual([words, real.code, real.stderr]);
+    expect(dry.code).toBe(5);
+  }
+  const audit = async (): Promise<string> => (await server.admin.get('/api/audit')).text;
+  const before = await audit();
+  await done(admin('user', 'create', 'next', '--dry-run'));
+  await done(admin('token', 'create', '--user', username, '--dry-run'));
+  expect(await done(admin('user', 'delete', username, '--dry-run'))).toMatch(
+    /^Would delete user .* Nothing was written\.\n$/,
+  );
+  const heirs = await done(
+    admin('user', 'delete', place.owner.username, '--organizations', `to:${username}`, '--dry-run'),
+  );
+  expect(heirs).toContain(`${username} owns now, and has yet to accept: `);
+  const [{ id }] = JSON.parse(await done(member.run(['token', 'list', '-o', 'json']))) as [{ id: string }];
+  await done(member.run(['token', 'delete', id, '--dry-run']));
+  await done(member.run(['token', 'rotate', id, '--dry-run']));
+  await done(member.run(['device', 'list']));
+  expect(await audit()).toBe(before);
 });
 
 it('a dry run of a removal and of a rotation says in words what would happen, and writes nothing', async () => {

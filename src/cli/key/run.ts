@@ -78,5 +78,6 @@ async function askAboutKeyLabels(session: Session, labels: readonly string[]): P
 export const remove = (session: Session, text: string): Promise<void> =>
   removeOne(session, keys, text, {
     verb: 'Revoke',
-    call: async ({ organization_id, id }) => (await session.client()).enrollmentKeys.revoke(organization_id, id),
+    call: async ({ organization_id, id }, options) =>
+      (await session.client()).enrollmentKeys.revoke(organization_id, id, options),
   });

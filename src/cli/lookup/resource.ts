@@ -136,7 +136,7 @@ export async function remove<T extends object>(
     readonly verb: 'Delete' | 'Revoke';
     /** What goes along, in the question. */
     readonly along?: string;
-    readonly call: (record: T) => Promise<T>;
+    readonly call: (record: T, dryRun: { readonly dry_run?: true }) => Promise<T>;
   },
 ): Promise<void> {
   const found = await find(session, resource, text);
@@ -145,12 +145,12 @@ export async function remove<T extends object>(
   const title = titleOf(resource, found);
   if (session.values.dryRun === true)
     return session.printRecord(
-      found,
+      await call(found, { dry_run: true }),
       `Would ${verb.toLowerCase()} ${what} ${title}${along}. Nothing was written.`,
       naming(found).id,
     );
   if (!(await session.confirm(`${verb} ${what} ${title}${along}?`))) return session.say('Nothing was changed.');
-  const gone = await call(found);
+  const gone = await call(found, {});
   const { id } = naming(gone);
   return session.printRecord(gone, `${verb}d ${what} ${title}${title === id ? '' : ` (${id})`}.`, id);
 }

@@ -95,7 +95,7 @@ export const remove = (session: Session, text: string): Promise<void> =>
   removeOne(session, organizations, text, {
     verb: 'Delete',
     along: ' with all its devices, groups and members',
-    call: async ({ id }) => (await session.client()).organizations.delete(id),
+    call: async ({ id }, options) => (await session.client()).organizations.delete(id, options),
   });
 
 export async function use(session: Session, text: string): Promise<void> {

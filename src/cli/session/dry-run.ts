@@ -1,5 +1,5 @@
 /** Owns the promise of `--dry-run`: nothing is written. A command without a preview of its own has its write judged by the server, where that can, and says what it did not do. */
-import { paths } from '../../api/paths.ts';
+import { operationIds, paths } from '../../api/paths.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { actionText } from '../../client/words/action.ts';
 
@@ -21,7 +21,7 @@ class DryRunEnd extends Error {
 const isPreview = (url: URL): boolean =>
   url.pathname.endsWith('/simulate') || url.searchParams.get('dry_run') === 'true';
 
-const operations = Object.entries(paths).map(([id, [method, path]]) => ({ id, method, path: path.split('/') }));
+const operations = operationIds.map((id) => ({ id, method: paths[id][0], path: paths[id][1].split('/') }));
 
 function operationAt(method: string, path: string): (typeof operations)[number] | undefined {
   const parts = path.split('/');
@@ -32,26 +32,6 @@ function operationAt(method: string, path: string): (typeof operations)[number] 
   return operations.find(isOf);
 }
 
-/** Writes that the server judges by the code that makes them, and takes back (`dry_run`). */
-export const judgedOperations: ReadonlySet<string> = new Set([
-  'createDevice',
-  'moveDevice',
-  'isolateDevice',
-  'liftIsolation',
-  'createEnrollmentKey',
-  'revokeEnrollmentKey',
-  'updateOrganization',
-  'addMember',
-  'updateMember',
-  'removeMember',
-  'createInvitation',
-  'revokeInvitation',
-  'createWebhook',
-  'updateWebhook',
-  'deleteWebhook',
-  'revertChangeSet',
-]);
-
 /** What a dry run asks in place of a write, and how it ends if that is not refused. */
 export interface JudgedWrite {
   readonly url: string;
@@ -59,14 +39,17 @@ export interface JudgedWrite {
 }
 
 /** Undefined of a request that only reads. Throws where the server cannot judge the write: it is not sent. */
-export function judgedWrite(
+export async function judgedWrite(
   url: string,
   { method, body }: { readonly method: string; readonly body?: string },
-): JudgedWrite | undefined {
+): Promise<JudgedWrite | undefined> {
   const asked = new URL(url);
   if (method === 'GET' || isPreview(asked)) return undefined;
   const end = new DryRunEnd(method, url, body);
-  if (!judgedOperations.has(operationAt(method, asked.pathname)?.id ?? '')) throw end;
+  const id = operationAt(method, asked.pathname)?.id;
+  // The table of operations is large, and only a dry run needs it.
+  const { operations: all } = await import('../../api/operations.ts');
+  if (id === undefined || all[id].query?.properties['dry_run'] === undefined) throw end;
   asked.searchParams.set('dry_run', 'true');
   return { url: asked.href, end };
 }

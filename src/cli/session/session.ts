@@ -345,7 +345,7 @@ export const clientOf = (
     signal,
     createKey: randomUUID,
     fetch: async (url, init) => {
-      const judged = isDryRun === true ? judgedWrite(url, init) : undefined;
+      const judged = isDryRun === true ? await judgedWrite(url, init) : undefined;
       const answer = await fetchRenewed(judged?.url ?? url, init, renew);
       if (judged !== undefined && answer.status < 300) throw judged.end;
       const tag = init.method === 'GET' || answer.status >= 300 ? null : answer.headers.get('etag');

@@ -65,14 +65,17 @@ export async function rotate(
     byDevice === true ? 'the device makes another secret, and the old one ends when that is first used' : undefined;
   const device = found.device === undefined ? '' : ` of device ${found.device}`;
   const name = `${found.name || found.id}${device}`;
-  if (session.values.dryRun === true)
+  const client = await session.client();
+  if (session.values.dryRun === true) {
+    // Only the refusals count: nothing knows the new secret.
+    await client.tokens.rotate(found.id, { ...(by !== undefined && { by_device: true }), dry_run: true });
     return session.printRecord(
       found,
       by === undefined
         ? `Would replace the secret of token ${name}. The old secret would stop working immediately. Nothing was written.`
         : `Would ask for another secret of token ${name}: ${by}. Nothing was written.`,
     );
-  const client = await session.client();
+  }
   if (by !== undefined) {
     const request = await client.tokens.rotate(found.id, { by_device: true });
     return session.printRecord(request, `Asked for another secret of token ${name}: ${by}.`);
@@ -86,5 +89,5 @@ export async function rotate(
 export const remove = (session: Session, text: string): Promise<void> =>
   removeOne(session, tokens, text, {
     verb: 'Revoke',
-    call: async ({ id }) => (await session.client()).tokens.revoke(id),
+    call: async ({ id }, options) => (await session.client()).tokens.revoke(id, options),
   });

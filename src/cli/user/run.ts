@@ -45,21 +45,24 @@ export async function remove(session: Session, text: string, { organizations, de
         : ` ${heir.username} gets the organizations that it owns alone, and its devices there.`;
   const question = `Delete user ${found.username}, with all its tokens, devices and groups?${also}`;
   if (!(await session.confirm(question))) return session.say('Nothing was changed.');
+  const isDryRun = session.values.dryRun === true;
   const user = await client.users.remove(found.id, {
     ...(organizations !== undefined && { organizations: heir === undefined ? organizations : `to:${heir.id}` }),
     ...(detach === true && { detach }),
+    ...(isDryRun && { dry_run: true }),
   });
-  session.noteChanged(user.organizations, user.other_organizations);
+  if (!isDryRun) session.noteChanged(user.organizations, user.other_organizations);
   const named = (all: readonly { readonly name: string }[]): string => all.map(({ name }) => name).join(', ');
   const { deleted_organizations: gone = [], handed_over_organizations: left = [] } = user;
   return session.printRecord(
     user,
     [
-      `Deleted user ${user.username} (${user.id}).`,
+      `${isDryRun ? 'Would delete' : 'Deleted'} user ${user.username} (${user.id}).`,
       ...(gone.length > 0 ? [`Deleted with it: ${named(gone)}.`] : []),
       ...(left.length > 0
         ? [`${heir?.username ?? 'Another user'} owns now, and has yet to accept: ${named(left)}.`]
         : []),
+      ...(isDryRun ? ['Nothing was written.'] : []),
     ].join(' '),
   );
 }

@@ -122,5 +122,6 @@ export async function deliveries(session: Session, text: string, options: { read
 export const remove = (session: Session, text: string): Promise<void> =>
   removeOne(session, webhooks, text, {
     verb: 'Delete',
-    call: async ({ organization_id, id }) => (await session.client()).webhooks.delete(organization_id, id),
+    call: async ({ organization_id, id }, options) =>
+      (await session.client()).webhooks.delete(organization_id, id, options),
   });

@@ -247,7 +247,7 @@ export function organizationsIn(context: Context) {
         // The entry outlives the organization: the administrator of the server reads it.
         ({ gone: last }) => ({ subject_id: org, revision: last.revision, org_id: null, name: last.name, before: last }),
       );
-      hints.tell({ deleted_organizations: [org], credentials: tokens });
+      if (by.isDryRun !== true) hints.tell({ deleted_organizations: [org], credentials: tokens });
       return gone;
     },
   };

@@ -235,7 +235,8 @@ const shown = ({ last_used_at: _used, ...token }: TokenRecord): object => token;
 export function tokensIn(context: Context, uses: UseLog) {
   const { callers, reads, writes, hints } = context;
   /** Resolves when nothing can be written by the token any more. */
-  const ended = async (token: TokenRecord): Promise<TokenRecord> => {
+  const ended = async (token: TokenRecord, { isDryRun }: Authority): Promise<TokenRecord> => {
+    if (isDryRun === true) return token;
     hints.tell({ credentials: [token.id] });
     await drainWrites(context, token.user_id);
     return token;
@@ -329,7 +330,7 @@ export function tokensIn(context: Context, uses: UseLog) {
     /** Gives the token another secret; the old one stops at once: when this resolves, nothing is written by it any more. */
     async rotate(id: TokenId, digest: Digest, by: Authority): Promise<TokenRecord> {
       const rotate = async (runner: Runner) => existing((await runner.run(rotateToken, [id, Buffer.from(digest)]))[0]);
-      return ended(await outsideOrganizations(context, by, rotate, auditSubject));
+      return ended(await outsideOrganizations(context, by, rotate, auditSubject), by);
     },
 
     /** Notes that the device is to renew the token by itself. The secret stays until then. `not_found` where it is a user's. */
@@ -358,7 +359,7 @@ export function tokensIn(context: Context, uses: UseLog) {
     async revoke(id: TokenId, by: Authority): Promise<TokenRecord> {
       const revoke = async (runner: Runner) => existing((await runner.run(revokeToken, [id]))[0]);
       const subject = (gone: TokenRecord) => ({ ...auditSubject(gone), before: shown(gone) });
-      return ended(await outsideOrganizations(context, by, revoke, subject));
+      return ended(await outsideOrganizations(context, by, revoke, subject), by);
     },
   };
 }

@@ -23,7 +23,7 @@ import { loadMembers } from '../write/members.ts';
 import { findPlaces } from '../write/user-lock.ts';
 import { holdRight } from '../write/right.ts';
 import { now } from '../write/stamp.ts';
-import { inOrganization, type Locked } from '../write/transaction.ts';
+import { committed, inOrganization, type Locked } from '../write/transaction.ts';
 import { removeMember } from './member-removal.ts';
 import { makeMemberOwner } from './members.ts';
 import { deleteOrganization, getOrganization } from './organizations.ts';
@@ -141,14 +141,17 @@ async function leave(context: Context, locked: Locked, removal: Removal): Promis
 }
 
 export async function removeUser(context: Context, removal: Removal): Promise<RemovedUser> {
-  const { reads, transactions, hints } = context;
+  const { reads } = context;
   const { user } = removal;
-  const credentials = await transactions.run((tx) => endCredentials(context, tx, removal));
-  hints.tell({ credentials });
+  const tell: typeof context.hints.tell = (hint) => {
+    if (removal.by.isDryRun !== true) context.hints.tell(hint);
+  };
+  const credentials = await committed(context, removal.by, (tx) => endCredentials(context, tx, removal));
+  tell({ credentials });
   const changed: { organization_id: OrganizationId; revision: number }[] = [];
   const deleted: NamedOrganization[] = [];
   const handedOver: NamedOrganization[] = [];
-  // Nothing adds the user to an organization any more.
+  // Nothing adds the user to an organization any more. A dry run judges one organization after the other.
   for (const place of await reads.run(findPlaces, [user.id])) {
     const org = parseOrganizationId(place.id);
     // Its entries are written with what became of the organization.
@@ -157,12 +160,12 @@ export async function removeUser(context: Context, removal: Removal): Promise<Re
     const { fate, name, revision, tokens } = await inOrganization(context, org, by, work, () => ({ subject_id: org }));
     if (fate === 'deleted') {
       deleted.push({ id: org, name });
-      hints.tell({ deleted_organizations: [org], credentials: tokens });
+      tell({ deleted_organizations: [org], credentials: tokens });
       continue;
     }
     if (fate === 'handed over') handedOver.push({ id: org, name });
     if (revision !== undefined) changed.push({ organization_id: org, revision });
-    hints.tell({ removed_members: [{ organization_id: org, user_id: user.id }], credentials: tokens });
+    tell({ removed_members: [{ organization_id: org, user_id: user.id }], credentials: tokens });
   }
   return { user, changed, deleted, handedOver };
 }

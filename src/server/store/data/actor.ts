@@ -45,6 +45,8 @@ export interface Authority {
   readonly onCommitted?: (() => void) | undefined;
   /** Records a create with its idempotency key. Where the key is known, nothing is written: `repeated`. */
   readonly idempotency?: IdempotentWrite | undefined;
+  /** The write happens, is judged and is taken back: its answer and its refusals are those of the write. */
+  readonly isDryRun?: boolean | undefined;
 }
 
 export const asServer: Authority = { right: serverRight };
@@ -58,6 +60,4 @@ export interface Actor extends Authority {
    * failing, as when a user is removed from the server.
    */
   readonly tests?: 'skip' | 'report' | undefined;
-  /** The write happens, is judged and is taken back: its answer and its refusals are those of the write. */
-  readonly isDryRun?: boolean | undefined;
 }

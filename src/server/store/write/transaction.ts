@@ -6,7 +6,7 @@ import { auditRow, auditValue, insertAudit, type AuditSubject } from './audit-en
 import type { Context } from './context.ts';
 import { recorded } from './idempotency.ts';
 import { holdRight } from './right.ts';
-import type { Locked } from './run-transaction.ts';
+import { DryRunResult, type Locked } from './run-transaction.ts';
 import { now } from './stamp.ts';
 import { transactionWrite } from './writer.ts';
 
@@ -34,17 +34,35 @@ export function inOrganization<T>(
 /** A write outside of the organizations' order, with its audit entry if it has a note. Its right is checked first, and held until the commit. */
 export async function outsideOrganizations<T>(
   context: Context,
-  { right, audit, onCommitted, idempotency }: Authority,
+  by: Authority,
   work: (tx: Runner) => Promise<T>,
   subject: (result: T) => AuditSubject,
 ): Promise<T> {
+  const { right, audit, onCommitted, idempotency } = by;
   const write = async (tx: Runner): Promise<T> => {
     await holdRight(tx, right, now(context));
     const result = await recorded(context, tx, idempotency, () => work(tx));
     if (audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, subject(result))]);
     return result;
   };
-  const result = await context.guard.whenVerified(() => context.transactions.run(write));
-  onCommitted?.();
+  const result = await context.guard.whenVerified(() => committed(context, by, write));
+  if (by.isDryRun !== true) onCommitted?.();
   return result;
+}
+
+/** The result of a transaction that is committed, or taken back where the write is a dry run. */
+export async function committed<T>(
+  { transactions }: Pick<Context, 'transactions'>,
+  { isDryRun }: Authority,
+  work: (tx: Runner) => Promise<T>,
+): Promise<T> {
+  if (isDryRun !== true) return transactions.run(work);
+  try {
+    return await transactions.run(async (tx) => {
+      throw new DryRunResult(await work(tx));
+    });
+  } catch (cause) {
+    if (cause instanceof DryRunResult) return cause.value as T;
+    throw cause;
+  }
 }
