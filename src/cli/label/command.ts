@@ -44,7 +44,7 @@ export function addUndoCommand(program: Command): void {
       dryRun: true,
       summary: 'undo a change of several records as one, by its change id',
       about:
-        'The id is the one that `ringfence log` shows. On a terminal, without an id, it offers to undo the last change. If a record has changed since, the command names it and changes nothing, unless you use --force.',
+        'The id is the one that `ringfence log` shows. Without an id, it offers to undo the last change; in a script, it names that change and the command, and exits with 2. If a record has changed since, the command names it and changes nothing, unless you use --force.',
       destructive: true,
       policy: true,
       options: [

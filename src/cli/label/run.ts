@@ -75,8 +75,6 @@ async function changeNamed(session: Session, text: string): Promise<string> {
   if (isUuid(wanted)) return wanted;
   if (text !== '' && !/^[0-9a-f-]{8,}$/.test(wanted))
     throw usageError(`\`${text}\` is not the id of a change: \`ringfence log\` shows it`);
-  if (text === '' && !session.terminal.isInteractive)
-    throw usageError('in a script, say which change: `ringfence log` shows their ids');
   const client = await session.client();
   const found = new Set<string>();
   let searched = 0;
@@ -92,6 +90,13 @@ async function changeNamed(session: Session, text: string): Promise<string> {
       'notFound',
       text === '' ? 'there is no change of several records' : `no change ends with \`${text}\``,
     );
+  // Somebody else may have made the last one: only a person who sees it, and a dry run, may mean it without naming it.
+  if (text === '' && !session.terminal.isInteractive && session.values.dryRun !== true) {
+    const { username, at } = await client.changes.get(await session.organization(), id);
+    throw usageError('in a script, say which change. For the last one, run:', [
+      `ringfence undo ${id} --yes  # by ${username} at ${at}`,
+    ]);
+  }
   return id;
 }
 

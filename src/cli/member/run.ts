@@ -10,7 +10,7 @@ import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import { find, invitations, list as listAll, members, show as showOne } from '../lookup/resource.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
-import { couldMean, isPartOfId } from '../../client/words/naming.ts';
+import { compareNames, couldMean, isPartOfId } from '../../client/words/naming.ts';
 import { namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
@@ -201,12 +201,14 @@ async function previewRemoval(session: Session, user: string, keep: { readonly k
   );
   const deviceNames = new Map<string, string>(devices.map((device) => [device.id, deviceName(device)]));
   const groupNames = new Map<string, string>(groups.map(({ id, group_name }) => [id, group_name]));
+  const namesOf = (ids: readonly string[], known: ReadonlyMap<string, string>): readonly string[] =>
+    ids.map((id) => known.get(id) ?? id).toSorted(compareNames);
   const gone = [...removed.deleted_devices, ...removed.deleted_groups];
   const effect = gone.length === 0 ? undefined : await effectOf(session, { delete: gone });
   for (const line of [
-    ...removed.deleted_devices.map((id) => `- device ${deviceNames.get(id) ?? id}`),
-    ...removed.kept_devices.map((id) => `~ device ${deviceNames.get(id) ?? id}: user`),
-    ...removed.deleted_groups.map((id) => `- group ${groupNames.get(id) ?? id}`),
+    ...namesOf(removed.deleted_devices, deviceNames).map((name) => `- device ${name}`),
+    ...namesOf(removed.kept_devices, deviceNames).map((name) => `~ device ${name}: user`),
+    ...namesOf(removed.deleted_groups, groupNames).map((name) => `- group ${name}`),
     ...(effect?.lines ?? []).map(([sign, text]) => `${sign} ${text}`),
   ])
     session.say(printable(line));

@@ -4,6 +4,7 @@
  */
 import type { Convergence, PendingDevice } from '../../api/enforcement/convergence.ts';
 import { inForceAdvice, inForceMeanings, inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
+import { compareNames } from '../../client/words/naming.ts';
 import { renderTable, type Layout } from '../terminal/table.ts';
 import { agoWords } from '../terminal/time.ts';
 
@@ -41,7 +42,7 @@ const nameOfPending = ({ hostname, device_id }: PendingDevice): string => (hostn
 const urgency = ({ in_force }: PendingDevice): number => mostUrgentFirst.indexOf(in_force);
 
 export const mostUrgent = (pending: readonly PendingDevice[]): readonly PendingDevice[] =>
-  pending.toSorted((a, b) => urgency(a) - urgency(b) || a.hostname.localeCompare(b.hostname));
+  pending.toSorted((a, b) => urgency(a) - urgency(b) || compareNames(a.hostname, b.hostname));
 
 export const lastSeenWords = (last_seen_at: string | undefined, now: number): string =>
   last_seen_at === undefined ? 'never' : agoWords(last_seen_at, now);

@@ -79,18 +79,27 @@ export async function confirm(session: Session, text: string): Promise<void> {
   await session.printRecord(confirmed, `Confirmed webhook ${nameOf(confirmed)} (${id}).`);
 }
 
+/** What people set of it: every edit gives it another time. */
+const fieldsIn = ({ updated_at: _at, ...fields }: Webhook): string => JSON.stringify(fields);
+
 export async function edit(
   session: Session,
   text: string,
   options: WebhookOptions & { readonly url?: string },
 ): Promise<void> {
   const client = await session.client();
-  const { organization_id, id } = await find(session, webhooks, text);
+  const before = await find(session, webhooks, text);
+  const { organization_id, id } = before;
   const { url } = options;
   const body = { ...bodyOf(options), ...(url === undefined ? {} : { url }) };
   if (Object.keys(body).length === 0) throw usageError('nothing to change: give an option');
   const changed = await client.webhooks.update(organization_id, id, body);
-  await session.printRecord(changed, `Changed webhook ${nameOf(changed)} (${id}).`);
+  await session.printRecord(
+    changed,
+    fieldsIn(changed) === fieldsIn(before)
+      ? 'Nothing to change: already up to date.'
+      : `Changed webhook ${nameOf(changed)} (${id}).`,
+  );
 }
 
 export async function test(session: Session, text: string): Promise<void> {

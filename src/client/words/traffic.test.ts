@@ -21,8 +21,8 @@ test('devices that gain or lose the same share a line, and named far ends come f
   const lines = trafficLines({
     gained: [
       traffic(1, { protocol: 'udp', ports: [{ from: 0, to: 65_535 }], far: anywhere }),
-      traffic(1, {}),
       traffic(2, {}),
+      traffic(1, {}),
     ],
     lost: [
       traffic(1, {

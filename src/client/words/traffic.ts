@@ -5,6 +5,7 @@
 import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
 import { inForceTitles } from '../../api/enforcement/in-force.ts';
 import type { Line } from './changes.ts';
+import { compareNames } from './naming.ts';
 import { shortId } from './short-id.ts';
 
 type NamedDevice = { readonly id: string; readonly hostname: string };
@@ -13,7 +14,7 @@ const nameOf = ({ id, hostname }: NamedDevice): string => (hostname === '' ? sho
 
 /** `web-1, web-2 and 8 more`; `total` where there are more than are named. */
 function names(devices: readonly NamedDevice[], most: number, total: number = devices.length): string {
-  const shown = devices.slice(0, most).map(nameOf);
+  const shown = devices.map(nameOf).toSorted(compareNames).slice(0, most);
   const more = total - shown.length;
   if (more > 0) return `${shown.join(', ')} and ${more} more`;
   return shown.length < 2 ? shown.join('') : `${shown.slice(0, -1).join(', ')} and ${shown.at(-1)}`;
