@@ -108,6 +108,12 @@ it('a script gets the id of the trial and how to end it; its exit code tells whe
   const again = await owner.run(['group', 'allow', name, 'in', 'tcp', '81', '--confirm-within', '5m']);
   expect([again.code, again.stderr]).toEqual([5, expect.stringContaining(`ringfence trial revert ${id}`)]);
   expect(again.stderr).toContain(`  ${people.place.owner.username} is trying it, and it is taken back at `);
+  // A dry run ends as the write would.
+  for (const dry of [
+    ['group', 'allow', name, 'in', 'tcp', '81'],
+    ['group', 'delete', name],
+  ])
+    expect(await owner.run([...dry, '--dry-run'])).toEqual({ ...again, stdout: '' });
   const status = await owner.run(['status']);
   expect(status.stdout).toMatch(
     new RegExp(`Trial ${id} on all devices, in force on 0 of 1 device .*: taken back at .* unless confirmed`),

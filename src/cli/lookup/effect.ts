@@ -64,7 +64,10 @@ export async function effectOf(
     };
   } catch (error) {
     if (!(error instanceof RingfenceError)) throw error;
-    return unknownEffect(namedRefusal(error, change, nameEntry).message);
+    const refusal = namedRefusal(error, change, nameEntry);
+    // What the write would be refused for is how its dry run ends, too.
+    if (session.values.dryRun === true && (error.status === 409 || error.status === 412)) throw refusal;
+    return unknownEffect(refusal.message);
   }
 }
 
