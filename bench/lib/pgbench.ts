@@ -35,14 +35,14 @@ const appendFunction = ({ name, table, kind, more, field, operation }: Readonly<
    #variable_conflict use_column
    DECLARE old_head record; old record; entry text; note text; reached bigint;
    BEGIN
-     SELECT revision INTO old_head FROM heads WHERE org_id = place FOR NO KEY UPDATE;
+     SELECT revision, version INTO old_head FROM heads WHERE org_id = place FOR NO KEY UPDATE;
      SELECT * INTO old FROM ${table} WHERE id = record_id;
      entry := concat('[{"id":"', record_id, '","revision":', old_head.revision + 1, ',"type":"change","is_last":true,"is_kept":${String(kind !== 'device')},"born":', old.born,
        ',"left_at":0,"actor":"', me, '","at":"', now(), '"', ${more}, ',"record":',
        regexp_replace(old.body, '"${field}":"[^"]*"', '"${field}":"host ' || n || '"'), '}}]');
      note := json_build_array(json_build_object('id', gen_random_uuid(), 'at', now(), 'org_id', place, 'operation', '${operation}', 'subject_id', record_id,
        'revision', old_head.revision + 1, 'fields', ARRAY['${field}'], 'user_id', me, 'credential', 'user_token', 'credential_id', me, 'address', '127.0.0.1', 'request_id', 'request'))::text;
-     ${filledIn(append, ['place', 'entry', 'note', 'old_head.revision', '1', '0', '0'])};
+     ${filledIn(append, ['place', 'entry', 'note', 'old_head.version', 'NULL', 'NULL', '1', '0', '0'])};
    END $bench$`;
 };
 

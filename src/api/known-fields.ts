@@ -27,7 +27,7 @@ const isKnown = (value: unknown, known: KnownFields): boolean => {
   return Object.entries(value).every(([name, inner]) => {
     if (!Object.hasOwn(known, name)) return false;
     const fields = known[name];
-    return fields === undefined || isKnown(inner, fields);
+    return fields === undefined || inner === undefined || isKnown(inner, fields);
   });
 };
 

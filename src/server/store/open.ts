@@ -191,6 +191,7 @@ export async function openStore(options: StoreOptions) {
   const testedStates = new StateMemory({ clock, slices, models });
   const quotas = { ...defaultQuotas, ...options.quotas };
   const writer = new Writer({
+    connections: writes,
     transactions,
     guard,
     context: { phase: options.phase, clock, newId, quotas },

@@ -82,7 +82,7 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
   await tx.run(deleteMember, [org, user]);
   const { audit } = by;
   if (audit !== undefined) {
-    const entries = (operation: string, rows: readonly (Row & AuditChange)[], fields?: readonly string[]): object[] =>
+    const entries = (operation: string, rows: readonly (Row & AuditChange)[], fields?: readonly string[]): string[] =>
       rows.map(({ id, revision, name, before, after }) =>
         auditRow(context, {
           ...audit,

@@ -17,7 +17,7 @@ import type { Context } from '../write/context.ts';
 import { acceptByWriting } from '../write/members.ts';
 import { now } from '../write/stamp.ts';
 import { knownSince } from '../write/idempotency.ts';
-import { auditRow, insertAudit } from '../write/audit-entry.ts';
+import { auditRow, auditRows, insertAudit } from '../write/audit-entry.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { checkList } from './group-list.ts';
 import type { EnrollmentKeyRecord } from '../data/records.ts';
@@ -123,7 +123,7 @@ export async function endKeys(
   if (audit === undefined) return;
   const note = { ...audit, operation: 'revokeEnrollmentKey', fields: undefined, organization_id: org };
   const entries = gone.map((key) => auditRow(context, { ...note, subject_id: key.id, name: key.name, before: key }));
-  await tx.run(insertAudit, [JSON.stringify(entries)]);
+  await tx.run(insertAudit, [auditRows(entries)]);
 }
 
 export function enrollmentKeysIn(context: Context) {

@@ -11,7 +11,7 @@ import {
   type OrganizationId,
   type UserId,
 } from '../../../policy/ids.ts';
-import { auditRow, changeOf, insertAudit } from '../write/audit-entry.ts';
+import { auditRow, auditRows, changeOf, insertAudit } from '../write/audit-entry.ts';
 import type { Context } from '../write/context.ts';
 import { toStoreError } from '../postgres/failure.ts';
 import type { AuditRecord, DeviceRecord, GroupRecord } from '../data/records.ts';
@@ -207,7 +207,7 @@ function askedValues({ after, limit, since, until }: Parameters<Audit['list']>[1
 }
 
 interface PendingAuditRow {
-  readonly row: object;
+  readonly row: string;
   readonly resolve: () => void;
   readonly reject: (cause: unknown) => void;
 }
@@ -222,7 +222,7 @@ export function auditIn(context: Context, keepMs: number) {
     while (waiting.length > 0) {
       const batch = waiting.splice(0, maxBatch);
       try {
-        await writes.run(insertAudit, [JSON.stringify(batch.map(({ row }) => row))]);
+        await writes.run(insertAudit, [auditRows(batch.map(({ row }) => row))]);
         for (const { resolve } of batch) resolve();
       } catch (cause) {
         for (const { reject } of batch) reject(toStoreError(cause));

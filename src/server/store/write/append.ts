@@ -6,20 +6,44 @@ import type { WatchKind } from '../../../api/kinds.ts';
 import { statement, type Statement } from '../postgres/sql.ts';
 import type { WrittenHead } from '../schema/history-guard.ts';
 import { insertEntries } from './audit-entry.ts';
+import { hasEnded } from './right.ts';
 
 /** The newest era: the one that writes now, because writes of any other are refused. */
 const era = '(SELECT e.id FROM eras e ORDER BY e.serial DESC LIMIT 1)';
 
+/** An organization's head as writes see it. Its version moves with every change of what writes look at: records, members, ends of credentials. */
+export interface Head {
+  readonly revision: number;
+  readonly version: number;
+  readonly devices: number;
+  readonly groups: number;
+  readonly has_tests: boolean;
+  readonly era: string;
+}
+
+const headColumns = `h.revision, h.version, h.devices, h.groups, h.has_tests, ${era} AS era`;
+/** Values: organization. */
+export const lockHead = statement<Head>(
+  'lock_head',
+  `SELECT ${headColumns} FROM heads h WHERE h.org_id = $1 FOR NO KEY UPDATE`,
+);
+/** Values: organization. */
+export const readHead = statement<Head>('read_head', `SELECT ${headColumns} FROM heads h WHERE h.org_id = $1`);
+
 /**
- * Under the lock. A write takes a revision only in a verified database. After a restart of PostgreSQL, or after tables were replaced, a server first
+ * A write takes a revision only in a verified database. After a restart of PostgreSQL, or after tables were replaced, a server first
  * compares the history with what it knows. The newest era says which run of which database was compared (`schema/eras.ts`).
- * Parameters from this one on: the head before, how many revisions, how many devices and groups more. No row: the head is another.
+ * Parameters from this one on: the version and the era that the decision saw, the credentials that must still hold (null under the lock, where
+ * they were looked at), how many revisions, how many devices and groups more. No row: the organization is another, or a credential has ended.
  */
 const movedHead = (n: number): string => `
-  UPDATE heads h SET revision = h.revision + $${n + 1}::bigint, version = h.version + 1, devices = h.devices + $${n + 2}::integer, groups = h.groups + $${n + 3}::integer
-  WHERE h.org_id = $1 AND h.revision = $${n}::bigint AND CASE WHEN (
+  UPDATE heads h SET revision = h.revision + $${n + 3}::bigint, version = h.version + 1, devices = h.devices + $${n + 4}::integer, groups = h.groups + $${n + 5}::integer
+  WHERE h.org_id = $1 AND h.version = $${n}::bigint AND CASE WHEN (
       SELECT e.started_at = pg_postmaster_start_time() AND e.heads_table = h.tableoid FROM eras e ORDER BY e.serial DESC LIMIT 1
     ) THEN true ELSE refuse_unverified() END
+    AND ($${n + 1}::uuid IS NULL OR ${era} = $${n + 1}::uuid)
+    AND ($${n + 2}::json IS NULL OR NOT EXISTS (
+      SELECT FROM json_to_recordset($${n + 2}::json) AS c (token bytea, session uuid) WHERE ${hasEnded('c')}))
   RETURNING h.revision, ${era} AS era`;
 
 /** Values: organization, and those of the head. */
@@ -80,18 +104,19 @@ function append(table: Table, place: Place): Statement<WrittenHead> {
   // Without the closing brace: a body is the wire text before its revision.
   return statement(
     `append_${place}_${name}`,
-    `WITH n AS MATERIALIZED (
-       SELECT a.*, left(a.record::text, -1) AS body FROM json_to_recordset($2::json) AS a (${list({ ...entryColumns, ...entry, ...columns })})),
+    `WITH head AS (${movedHead(4)}),
+     n AS MATERIALIZED (
+       SELECT a.*, left(a.record::text, -1) AS body FROM json_to_recordset($2::json) AS a (${list({ ...entryColumns, ...entry, ...columns })})
+       WHERE $4::bigint IS NULL OR EXISTS (SELECT FROM head)),
      written AS (${writes(table, place)}),
      kept AS (
        INSERT INTO history (org_id, kind, id, revision, type, owner_id, only_for, user_id, at, body)
        SELECT $1, '${kind}', n.id, n.revision, n.type, n.user_id, n.only_for, n.actor, n.at, n.body FROM n WHERE n.is_kept)
      ${place === 'gone' ? '' : besides},
-     audited AS (${insertEntries('$3')}),
+     audited AS (${insertEntries('$3')} WHERE $4::bigint IS NULL OR EXISTS (SELECT FROM head)),
      logged AS (
        INSERT INTO changes (org_id, revision, kind, type, id, body, only_for, left_at, identity, era, born)
-       SELECT $1, n.revision, '${kind}', n.type, n.id, n.body, n.only_for, n.left_at, ${identity}, ${era}, CASE WHEN n.type = 'delete' THEN n.born ELSE 0 END FROM n),
-     head AS (${movedHead(4)})
+       SELECT $1, n.revision, '${kind}', n.type, n.id, n.body, n.only_for, n.left_at, ${identity}, ${era}, CASE WHEN n.type = 'delete' THEN n.born ELSE 0 END FROM n)
      SELECT revision, era FROM head`,
   );
 }
@@ -136,8 +161,18 @@ const each = (table: Table): Readonly<Record<Place, Statement<WrittenHead>>> => 
   gone: append(table, 'gone'),
 });
 
-/** Values: organization, entries and those of the audit as JSON arrays, and those of the head; null where it was moved already. */
+/** Values: organization, entries and those of the audit as JSON arrays, and those of the head; null where it was moved already. Where the head does not move, nothing is written. */
 export const appends = { device: each(devices), 'security-groups': each(groups) };
+
+/** Groups before the devices that list them; what goes, the other way round. */
+export const inOrder = [
+  appends['security-groups'].new,
+  appends['security-groups'].changed,
+  appends.device.new,
+  appends.device.changed,
+  appends.device.gone,
+  appends['security-groups'].gone,
+];
 
 /** The organization itself has changed. Values: organization, revision. */
 export const appendOrganization = statement<never>(

@@ -59,28 +59,39 @@ export const subjectOf = ({ id, revision }: Stored<unknown>): Omit<AuditSubject,
   revision,
 });
 
-const textOf = (value: object | undefined): string | null => (value === undefined ? null : JSON.stringify(value));
+const textOf = (value: object | undefined): string => (value === undefined ? 'null' : JSON.stringify(value));
 
-export const auditRow = (stamps: Stamps, entry: NewAuditRecord & AuditChange): object => ({
-  id: stamps.newId(),
-  at: now(stamps),
-  org_id: entry.organization_id ?? null,
-  operation: entry.operation,
-  subject_id: entry.subject_id ?? null,
-  revision: entry.revision ?? null,
-  unchanged: entry.unchanged ?? null,
-  fields: entry.fields ?? null,
-  user_id: entry.user_id,
-  credential: entry.credential.kind,
-  credential_id: entry.credential.id ?? null,
-  address: entry.address,
-  request_id: entry.request_id,
-  subject_name: entry.name ?? null,
-  before: entry.texts?.before ?? textOf(entry.before),
-  after: entry.texts?.after ?? textOf(entry.after),
-  change_id: entry.change_id ?? null,
-});
+/** An entry as JSON text, with the states as they are in it: PostgreSQL keeps the text of each. `id`: the order of the audit is that of ids. */
+export function auditRow(
+  stamps: Stamps,
+  entry: NewAuditRecord & AuditChange,
+  { id = stamps.newId(), at = now(stamps) }: { readonly id?: string | undefined; readonly at?: string } = {},
+): string {
+  const { texts } = entry;
+  const row = {
+    id,
+    at,
+    org_id: entry.organization_id,
+    operation: entry.operation,
+    subject_id: entry.subject_id,
+    revision: entry.revision,
+    unchanged: entry.unchanged,
+    fields: entry.fields,
+    user_id: entry.user_id,
+    credential: entry.credential.kind,
+    credential_id: entry.credential.id,
+    address: entry.address,
+    request_id: entry.request_id,
+    subject_name: entry.name,
+    change_id: entry.change_id,
+  };
+  const [before, after] = [texts?.before ?? textOf(entry.before), texts?.after ?? textOf(entry.after)];
+  return `${JSON.stringify(row).slice(0, -1)},"before":${before},"after":${after}}`;
+}
 
-/** The value that `insertAudit` takes, for one entry. */
+/** The value that `insertAudit` takes. */
+export const auditRows = (rows: readonly string[]): string => `[${rows.join(',')}]`;
+
+/** The same for one entry. */
 export const auditValue = (stamps: Stamps, note: AuditNote, { org_id, ...subject }: AuditSubject): string =>
-  JSON.stringify([auditRow(stamps, { ...note, ...subject, organization_id: org_id ?? undefined })]);
+  auditRows([auditRow(stamps, { ...note, ...subject, organization_id: org_id ?? undefined })]);

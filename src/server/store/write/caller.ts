@@ -27,10 +27,23 @@ const readCallers = statement<CallerRow>(
    WHERE h.org_id = $1`,
 );
 
-interface Asked {
+export interface Asked {
   readonly by: Actor;
   /** Whom a new record is to belong to. */
   readonly whose?: string | undefined;
+}
+
+/** What answers to `callersOf` are known by. Whether the credential has ended is no part of it. */
+export const callerKey = ({ by, whose = '' }: Asked): string => `${by.user_id} ${whose}`;
+
+/** The credentials that writes are made with, each once, as a JSON array for the statement that appends. */
+export function credentialsOf(asked: readonly Asked[]): string {
+  const credentials = new Map<string, object>();
+  for (const { by } of asked) {
+    const { token, session } = rightItem(by.right);
+    if (token !== null || session !== null) credentials.set(token ?? session ?? '', { token, session });
+  }
+  return JSON.stringify([...credentials.values()]);
 }
 
 /** In their order; none where the organization is gone. Whether the time of a credential is over is not among it: `checkTime`. */
@@ -40,6 +53,7 @@ export async function callersOf(
   at: string,
   asked: readonly Asked[],
 ): Promise<readonly Omit<CallerRow, 'place'>[]> {
+  if (asked.length === 0) return [];
   const items = asked.map(({ by: { user_id: actor, right }, whose = null }, place) => {
     const { credential, subject, roles } = right;
     const administrator = (roles & rightRoles.administrator) === 0 ? null : (right.user_id ?? null);

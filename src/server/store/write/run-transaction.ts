@@ -15,7 +15,7 @@ import { isPassing } from '../postgres/failure.ts';
 import { statement } from '../postgres/sql.ts';
 import type { Deciding } from './records/deciding.ts';
 import type { Records } from './records/records.ts';
-import { callersOf, heldRight } from './caller.ts';
+import { callersOf, heldRight, type Asked } from './caller.ts';
 import { acceptByWriting } from './members.ts';
 import { checkTime } from './right.ts';
 import { now } from './stamp.ts';
@@ -81,6 +81,14 @@ export class DryRunResult extends StoreError {
   }
 }
 
+/** Thrown where a write that was to be decided without the lock needs it. */
+export class NeedsLock extends Error {
+  constructor() {
+    super('this write takes the lock');
+    this.name = 'NeedsLock';
+  }
+}
+
 export type DecidingContext = Deciding['context'];
 
 /** Values: organization. */
@@ -89,7 +97,7 @@ const sumRanges = statement<{ ranges: number }>(
   'SELECT coalesce(sum(inbound_ranges + outbound_ranges), 0)::integer AS ranges FROM security_groups WHERE org_id = $1',
 );
 
-const rangesOfAll = async (tx: Runner, org: string): Promise<number> =>
+export const rangesOfAll = async (tx: Runner, org: string): Promise<number> =>
   (await tx.run(sumRanges, [org]))[0]?.ranges ?? 0;
 
 /** A decision inside a transaction that does more. The right of the whole was judged before it, and so was that of the record. */
@@ -197,25 +205,43 @@ export async function runContained(locked: LockedTransaction, write: Transaction
   }
 }
 
+export const askedBy = ({ by, needs }: RecordWrite<unknown>): Asked => ({ by, whose: needs.whose });
+
+export const wantedBy = (writes: readonly RecordWrite<unknown>[]): Parameters<Records['load']>[0] => ({
+  groups: writes.flatMap(({ needs }) => needs.groups ?? []),
+  devices: writes.flatMap(({ needs }) => needs.devices ?? []),
+  keys: writes.flatMap(({ needs }) => needs.keys ?? []),
+});
+
+export const needsRanges = (writes: readonly RecordWrite<unknown>[]): boolean =>
+  writes.some(({ needs }) => needs.ranges === true);
+
+/** What all writes of a transaction look at, besides records. */
+interface Looked {
+  readonly callers: readonly (Caller | undefined)[];
+  readonly ranges: DecidingAlone['ranges'];
+}
+
+/** Reads what the writes look at, under the lock. */
+export async function look(
+  { tx, org, records, context }: LockedTransaction,
+  writes: readonly RecordWrite<unknown>[],
+): Promise<Looked> {
+  const [callers, all] = await Promise.all([
+    callersOf(tx, org, now(context), writes.map(askedBy)),
+    needsRanges(writes) ? rangesOfAll(tx, org) : 0,
+    records.load(wantedBy(writes)),
+  ]);
+  return { callers, ranges: { all } };
+}
+
 /** Decides writes one after the other. What one is refused, or a dry run, leaves no trace; what they leave is not flushed. */
 export async function decideAll(
-  locked: LockedTransaction,
+  locked: Omit<LockedTransaction, 'model'>,
   writes: readonly RecordWrite<unknown>[],
+  { callers, ranges }: Looked,
 ): Promise<readonly Outcome[]> {
-  const { tx, org, records } = locked;
-  const wanted = (what: 'groups' | 'devices' | 'keys'): string[] => writes.flatMap(({ needs }) => needs[what] ?? []);
-  const [callers, all] = await Promise.all([
-    callersOf(
-      tx,
-      org,
-      now(locked.context),
-      writes.map(({ by, needs }) => ({ by, whose: needs.whose })),
-    ),
-    writes.some(({ needs }) => needs.ranges === true) ? rangesOfAll(tx, org) : 0,
-    records.load({ groups: wanted('groups'), devices: wanted('devices'), keys: wanted('keys') }),
-  ]);
   const outcomes: Outcome[] = [];
-  const ranges = { all };
   for (const [index, write] of writes.entries()) {
     const caller = callers[index];
     if (caller === undefined) throw gone();
@@ -230,7 +256,7 @@ interface Facts {
 }
 
 async function decideOne(
-  { tx, org, records, check, context }: LockedTransaction,
+  { tx, org, records, check, context }: Omit<LockedTransaction, 'model'>,
   { by, decide }: RecordWrite<unknown>,
   { caller, ranges }: Facts,
 ): Promise<Outcome> {
@@ -250,10 +276,11 @@ async function decideOne(
   try {
     checkTime(by.right, now(context));
     let value = attempt();
-    const isPolicy = records.entries
-      .slice(mark.entries)
-      .some(({ kind, identity }) => kind === 'security-groups' || identity !== undefined);
-    if (records.hasTests && isPolicy) {
+    const isPolicy = (): boolean =>
+      records.entries
+        .slice(mark.entries)
+        .some(({ kind, identity }) => kind === 'security-groups' || identity !== undefined);
+    if (records.hasTests && isPolicy()) {
       if (by.tests === 'skip') {
         holdSkip(by, caller);
         accepts = true;
@@ -268,7 +295,7 @@ async function decideOne(
     if (accepts) await acceptByWriting(context, { tx, org, caller }, by);
     return { ok: true, value };
   } catch (cause) {
-    if (isPassing(cause) || cause instanceof NeedsTurn) throw cause;
+    if (isPassing(cause) || cause instanceof NeedsTurn || cause instanceof NeedsLock) throw cause;
     records.reset(mark);
     return { ok: false, cause };
   }

@@ -2,28 +2,34 @@
  * Owns the order of writes: writes that arrive for an organization while a transaction is in flight share the next one.
  *
  * Writers of one organization queue on its row in `heads`, and many of them slow each other down. So a server sends one
- * transaction at a time. There is no timer: a write to an idle organization is sent at once. A transaction locks the head, then reads what
- * its writes look at, all in one message; then the writes are decided in this process, one after the other; then what they leave is appended
- * and committed, in one message too.
+ * transaction at a time. There is no timer: a write to an idle organization is sent at once. Writes of records are decided in this process, one after the
+ * other, from what it knows of the organization, and appended by one statement if that is still so (`without-lock.ts`). Other writes, and those
+ * that have lost that race, lock the head, then read what they look at, in one message; what they leave is appended and committed in another.
  *
  * One write's failure is its own. A refusal is an answer, not an error, so it breaks nothing. An SQL error, which no
  * write should cause, rolls the shared transaction back, and its writes run again one by one.
  */
+import { rightRoles } from '../../../organization/decide/caller.ts';
 import type { OrganizationId } from '../../../policy/ids.ts';
 import { setImmediate } from 'node:timers/promises';
-import type { Transactions } from '../postgres/connection.ts';
+import type { PipelinedConnections, Runner, Transactions } from '../postgres/connection.ts';
 import type { Actor } from '../data/actor.ts';
 import type { Entry } from '../data/change-log.ts';
 import { StoreError } from '../../problems.ts';
 import { isPassing, toStoreError } from '../postgres/failure.ts';
 import type { HistoryGuard, WrittenHead } from '../schema/history-guard.ts';
 import { statement } from '../postgres/sql.ts';
-import { Records, type HeadBefore } from './records/records.ts';
+import { lockHead } from './append.ts';
+import { callerKey } from './caller.ts';
+import { Known, KnownOrganizations } from './known.ts';
+import { Records } from './records/records.ts';
 import {
+  askedBy,
   asTransaction,
   decideAll,
   DryRunResult,
   gone,
+  look,
   runAlone,
   runContained,
   type DecidingContext,
@@ -35,6 +41,7 @@ import {
 import { recordedWrite } from './idempotency.ts';
 import type { OrganizationModels } from '../model/organizations.ts';
 import { NeedsTurn, type Turns } from './turns.ts';
+import { writeWithoutLock } from './without-lock.ts';
 import type { WriteCheck } from './write-check.ts';
 
 export const transactionWrite = <T>(by: Actor, run: TransactionWrite<T>['run']): TransactionWrite<T> => ({
@@ -62,10 +69,13 @@ interface Attempt extends Committed {
   readonly outcomes: readonly Outcome[];
 }
 
-const lockHead = statement<HeadBefore>(
-  'lock_head',
-  'SELECT revision, devices, groups, has_tests FROM heads WHERE org_id = $1 FOR NO KEY UPDATE',
-);
+interface InTransaction extends Pick<Attempt, 'outcomes'> {
+  readonly records: Records;
+  /** What may be known of the organization once it is committed. */
+  readonly learned: Known | undefined;
+}
+
+/** What was decided or known before is to be looked at again. Values: organization. */
 const moveVersion = statement<never>('move_version', 'UPDATE heads SET version = version + 1 WHERE org_id = $1');
 
 /** Bounds of one transaction: writes, and characters that they write. */
@@ -78,13 +88,21 @@ const refused = (writes: readonly unknown[], cause: unknown): readonly Outcome[]
   writes.map(() => ({ ok: false, cause }));
 const unforeseen = (): Outcome => ({ ok: false, cause: new StoreError({ code: 'unexpected' }) });
 
+/** A right by what the version of an organization does not move with: an enrollment key has uses and a time, and administrators are the server's. */
+const isOfElsewhere = ({ by: { right } }: RecordWrite<unknown>): boolean =>
+  right.credential.kind === 'enrollment_key' || (right.roles & rightRoles.administrator) !== 0;
+
+const isRecordWrite = (write: Write<unknown>): write is RecordWrite<unknown> => write.kind === 'record';
+
 export class Writer {
+  readonly #connections: PipelinedConnections;
   readonly #transactions: Transactions;
   readonly #guard: HistoryGuard;
   readonly #check: WriteCheck;
   readonly #models: OrganizationModels;
   readonly #context: DecidingContext;
   readonly #turns: Turns;
+  readonly #organizations = new KnownOrganizations();
   readonly #committed: (org: OrganizationId, what: Committed) => void;
   /** What waits, of each organization that has a transaction in flight. */
   readonly #queues = new Map<OrganizationId, Pending[]>();
@@ -92,6 +110,7 @@ export class Writer {
 
   /** `committed` is called once for each transaction that was answered as committed, in the order of the answers. */
   constructor(parts: {
+    connections: PipelinedConnections;
     transactions: Transactions;
     guard: HistoryGuard;
     check: WriteCheck;
@@ -100,6 +119,7 @@ export class Writer {
     turns: Turns;
     committed: (org: OrganizationId, what: Committed) => void;
   }) {
+    this.#connections = parts.connections;
     this.#transactions = parts.transactions;
     this.#guard = parts.guard;
     this.#check = parts.check;
@@ -175,7 +195,9 @@ export class Writer {
   /** Never rejects: every write gets its own outcome, in their order. */
   async #attempt(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Attempt> {
     try {
-      const together = await this.#guard.whenVerified(() => this.#together(org, writes));
+      const together = await this.#guard.whenVerified(
+        async () => (await this.#withoutLock(org, writes)) ?? this.#together(org, writes),
+      );
       if (together !== undefined) return together;
     } catch (cause) {
       // The connection went: whether it committed is unknown, and running it again could do it twice.
@@ -187,6 +209,14 @@ export class Writer {
       outcomes: attempts.flatMap(({ outcomes }) => outcomes),
       head: attempts.findLast(({ head }) => head !== undefined)?.head,
     };
+  }
+
+  /** Undefined when the writes need the lock. */
+  async #withoutLock(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Attempt | undefined> {
+    if (!writes.every(isRecordWrite) || writes.some(isOfElsewhere)) return undefined;
+    const [organizations, context] = [this.#organizations, this.#context];
+    const made = await writeWithoutLock({ tx: this.#connections.pick(), org, organizations, context }, writes);
+    return made && { outcomes: made.outcomes, ...committedBy(made.records) };
   }
 
   /** Undefined when the transaction was taken back because of an SQL error; throws when its outcome is unknown or time may heal it. */
@@ -214,18 +244,41 @@ export class Writer {
     const model = this.#models.inTransaction(org, { hasTurn });
     const check = this.#check.begin(org, model);
     try {
-      const made = await this.#transactions.run(async (tx) => {
+      let appended = Promise.resolve();
+      const run = async (tx: Runner): Promise<InTransaction> => {
         try {
-          return await this.#run({ tx, org, model, check }, writes);
+          const decided = await this.#run({ tx, org, model, check }, writes);
+          const { statements, done } = decided.records.send();
+          appended = done;
+          // The commit goes with it. Of several statements, the first must have moved the head.
+          if (statements > 1) await done;
+          else done.catch(() => {});
+          return decided;
         } catch (cause) {
           broken = cause;
           throw cause;
         }
+      };
+      const { outcomes, records, learned } = await this.#transactions.run(run).catch(async (cause: unknown) => {
+        // What the append says of it is the cause, where the outcome of the commit is known.
+        await appended.catch((first: unknown) => {
+          if (toStoreError(cause).code === 'outcome_unknown') return;
+          broken = first;
+          throw first;
+        });
+        throw cause;
       });
+      await appended;
       check.committed();
       model.committed();
-      return made;
+      if (learned === undefined) this.#organizations.forget(org);
+      else {
+        records.teach(learned);
+        this.#organizations.set(org, learned);
+      }
+      return { outcomes, ...committedBy(records) };
     } catch (cause) {
+      this.#organizations.forget(org);
       if (broken instanceof NeedsTurn) throw broken;
       // Rolled back for sure when a statement failed with an error of its own: alone, each write meets its own error.
       if (broken !== cause || isPassing(cause)) throw cause;
@@ -233,19 +286,22 @@ export class Writer {
     }
   }
 
+  /** What it leaves is not flushed yet. */
   async #run(
     place: Pick<Parameters<typeof runAlone>[0], 'tx' | 'org' | 'model' | 'check'>,
     writes: readonly Write<unknown>[],
-  ): Promise<Attempt> {
+  ): Promise<InTransaction> {
     const { tx, org, model } = place;
     const outcomes = new Map<Write<unknown>, Outcome>();
     const records = new Records({ tx, org, model });
     const locked = { ...place, records, context: this.#context };
-    const decisions = writes.filter((write): write is RecordWrite<unknown> => write.kind === 'record');
+    const decisions = writes.filter(isRecordWrite);
     const others = writes.filter((write) => write.kind === 'transaction');
-    const locking = tx.run(lockHead, [org]).then(([row]) => {
-      if (row === undefined) throw gone();
-      records.begin(row);
+    const locking = tx.run(lockHead, [org]).then(([head]) => {
+      if (head === undefined) throw gone();
+      records.begin(head);
+      this.#organizations.found(org, head);
+      return head;
     });
     // The transaction writes go first. Writes that arrived together have no defined order.
     if (others.length > 0) {
@@ -254,18 +310,30 @@ export class Writer {
       for (const write of others) outcomes.set(write, await run(locked, write));
       records.forget();
     }
+    let learned: Known | undefined;
     if (decisions.length > 0) {
-      const [decided] = await Promise.all([decideAll(locked, decisions), locking]);
+      const [head, looked] = await Promise.all([locking, look(locked, decisions)]);
+      const decided = await decideAll(locked, decisions, looked);
       decisions.forEach((write, index) => outcomes.set(write, decided[index] ?? unforeseen()));
+      if (others.length === 0) {
+        learned = this.#organizations.get(org) ?? new Known(head);
+        for (const [index, write] of decisions.entries()) {
+          const caller = looked.callers[index];
+          if (caller !== undefined) learned.callers.set(callerKey(askedBy(write)), { ...caller, has_ended: false });
+        }
+      }
     }
-    await records.flush();
-    return {
-      outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()),
-      head: records.reached,
-      logged: isBrief(records.entries) ? records.entries : undefined,
-    };
+    // They may have changed what the log does not have: who is a member, and whether there are tests.
+    const isLogged = records.revision !== (await locking).revision;
+    if (!isLogged && others.some((write) => outcomes.get(write)?.ok === true)) records.also(moveVersion, [org]);
+    return { outcomes: writes.map((write) => outcomes.get(write) ?? unforeseen()), records, learned };
   }
 }
+
+const committedBy = ({ reached, entries }: Records): Committed => ({
+  head: reached,
+  logged: isBrief(entries) ? entries : undefined,
+});
 
 /** What is longer, readers take from the log, piece by piece. */
 const isBrief = (entries: readonly Entry[]): boolean =>

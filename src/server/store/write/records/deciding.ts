@@ -29,8 +29,8 @@ export function decided<Content, Record extends Content>(
   const { context, org, records, by, at, entryId, onAccepting } = deciding;
   if (accepts) onAccepting();
   if (by.audit !== undefined) {
-    const entry = auditRow(context, { ...by.audit, ...noteOf(note), organization_id: org });
-    records.note({ ...entry, at, ...(entryId !== undefined && { id: entryId }) });
+    const entry = { ...by.audit, ...noteOf(note), organization_id: org };
+    records.note(auditRow(context, entry, { at, id: entryId }));
   }
   return stored<Record>(state);
 }

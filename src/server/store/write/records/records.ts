@@ -17,8 +17,19 @@ import { refuse } from '../../../problems.ts';
 import type { ModelInTransaction } from '../../model/organizations.ts';
 import type { Runner } from '../../postgres/connection.ts';
 import { withRevision, type Statement, type Value } from '../../postgres/sql.ts';
-import { appendOrganization, appends, loadDevices, loadGroups, loadKeys, moveHead, type Place } from '../append.ts';
-import { insertAudit } from '../audit-entry.ts';
+import {
+  appendOrganization,
+  appends,
+  inOrder,
+  loadDevices,
+  loadGroups,
+  loadKeys,
+  moveHead,
+  type Head,
+  type Place,
+} from '../append.ts';
+import { auditRows, insertAudit } from '../audit-entry.ts';
+import type { Known } from '../known.ts';
 import type { WrittenHead } from '../../schema/history-guard.ts';
 import { deviceContent, identityContent } from './device-text.ts';
 import { groupContent } from './group-text.ts';
@@ -31,14 +42,8 @@ export type { DeviceState, GroupState };
 export const keyDigest = (org: string, key: string): string =>
   createHash('sha256').update(`${org}\n${key}`).digest('hex');
 
-/** An organization's head as it was locked. */
-export interface HeadBefore {
-  readonly revision: number;
-  readonly devices: number;
-  readonly groups: number;
-  /** Without policy tests, writes pay nothing for them. */
-  readonly has_tests: boolean;
-}
+/** An organization's head: as it was locked, or as it must still be when what is written is appended. */
+export type HeadBefore = Omit<Head, 'era'>;
 
 /** One entry that was not appended yet. `columns`: what its row says, as JSON text without braces. */
 interface Written {
@@ -49,6 +54,9 @@ interface Written {
   readonly body: string;
   readonly identity?: string | undefined;
 }
+
+/** A record of one kind may have the id of a record of another. */
+const keyOf = ({ kind, id }: Pick<Written, 'kind' | 'id'>): string => `${kind} ${id}`;
 
 export interface Mark {
   readonly undo: number;
@@ -74,15 +82,20 @@ const bodyOf = (content: object): string => JSON.stringify(content).slice(0, -1)
 const sumOf = (...lists: readonly (readonly unknown[] | undefined)[]): number =>
   lists.reduce((sum, list) => sum + (list?.length ?? 0), 0);
 
-type Send = (statement: Statement<unknown>, values: readonly Value[]) => void;
+interface Sent<Row> {
+  readonly statement: Statement<Row>;
+  readonly values: readonly Value[];
+}
 
 /** The audit and the head were sent already. */
-const none: readonly Value[] = [null, null, null, null, null];
+const none: readonly Value[] = [null, null, null, null, null, null, null];
 
 export class Records implements Draft {
   readonly #tx: Runner;
   readonly #org: string;
   readonly #model: ModelInTransaction | undefined;
+  /** What was known before, of the same version of the head. */
+  readonly #known: Known | undefined;
   /** The records that are known; undefined where there is none. */
   readonly #groups = new Map<string, GroupState | undefined>();
   readonly #devices = new Map<string, DeviceState | undefined>();
@@ -91,24 +104,31 @@ export class Records implements Draft {
   #undo: (() => void)[] = [];
   #flushes = 0;
   /** As the database has it. */
-  #head: HeadBefore = { revision: 0, devices: 0, groups: 0, has_tests: false };
+  #head: HeadBefore = { revision: 0, version: 0, devices: 0, groups: 0, has_tests: false };
   /** With what was not flushed yet. */
   #counts: HeadBefore = this.#head;
   #written: Written[] = [];
   #entries: Entry[] = [];
-  #notes: object[] = [];
-  #besides: { readonly statement: Statement<unknown>; readonly values: readonly Value[] }[] = [];
+  #notes: string[] = [];
+  #besides: Sent<unknown>[] = [];
   /** Since the last flush: which records the database has. */
   readonly #stored = new Map<string, boolean>();
   #era: string | undefined;
 
-  constructor(place: { readonly tx: Runner; readonly org: string; readonly model?: ModelInTransaction | undefined }) {
+  constructor(place: {
+    readonly tx: Runner;
+    readonly org: string;
+    readonly model?: ModelInTransaction | undefined;
+    readonly known?: Known | undefined;
+  }) {
     this.#tx = place.tx;
     this.#org = place.org;
     this.#model = place.model;
+    this.#known = place.known;
+    if (place.known !== undefined) this.begin(place.known.head);
   }
 
-  /** The head is locked. */
+  /** The head as it is: locked, or as it must still be when what is written here is appended. */
   begin(head: HeadBefore): void {
     this.#head = head;
     this.#counts = head;
@@ -148,12 +168,32 @@ export class Records implements Draft {
     return this.#flushes === 0 ? undefined : { revision: this.#head.revision, era: this.#era };
   }
 
+  /** Whether all of it is known, so that nothing is to be read. */
+  has(wanted: Wanted): boolean {
+    return Object.values(this.#unknown(wanted)).every((ids) => ids.length === 0);
+  }
+
+  #unknown({ groups = [], devices = [], keys = [] }: Wanted) {
+    const unknown = <T>(ids: Iterable<string>, here: Map<string, T>, before?: ReadonlyMap<string, T>): string[] => {
+      const asked = new Set<string>();
+      for (const id of ids) {
+        if (here.has(id)) continue;
+        const state = before?.get(id);
+        if (state === undefined) asked.add(id);
+        else here.set(id, state);
+      }
+      return [...asked];
+    };
+    return {
+      groupIds: unknown(groups, this.#groups, this.#known?.groups),
+      deviceIds: unknown(devices, this.#devices, this.#known?.devices),
+      digests: unknown(keys, this.#keys),
+    };
+  }
+
   /** Reads what is not known yet. */
-  async load({ groups = [], devices = [], keys = [] }: Wanted): Promise<void> {
-    const unknown = (ids: Iterable<string>, known: ReadonlyMap<string, unknown>): string[] =>
-      [...new Set(ids)].filter((id) => !known.has(id));
-    const [groupIds, deviceIds] = [unknown(groups, this.#groups), unknown(devices, this.#devices)];
-    const digests = unknown(keys, this.#keys);
+  async load(wanted: Wanted): Promise<void> {
+    const { groupIds, deviceIds, digests } = this.#unknown(wanted);
     const [groupRows, deviceRows, keyRows] = await Promise.all([
       groupIds.length === 0 ? [] : this.#tx.run(loadGroups, [this.#org, groupIds]),
       deviceIds.length === 0 ? [] : this.#tx.run(loadDevices, [this.#org, deviceIds]),
@@ -300,14 +340,21 @@ export class Records implements Draft {
     return revision;
   }
 
-  /** An entry for the audit. */
-  note(row: object): void {
+  /** An entry for the audit, of `auditRow`. */
+  note(row: string): void {
     this.#notes.push(row);
   }
 
   /** A statement that comes after the records are written. */
   also(statement: Statement<unknown>, values: readonly Value[]): void {
     this.#besides.push({ statement, values });
+  }
+
+  /** Gives what is known of the organization to who decides next: as of the version that was reached. */
+  teach(known: Known): void {
+    known.take(known.groups, this.#groups);
+    known.take(known.devices, this.#devices);
+    known.head = { ...known.head, ...this.#head, ...(this.#era !== undefined && { era: this.#era }) };
   }
 
   /** Where to `reset` to. Behind a savepoint everything is to be flushed before. */
@@ -346,104 +393,128 @@ export class Records implements Draft {
     if (mark.model !== undefined) this.#model?.reset(mark.model);
   }
 
-  get isEmpty(): boolean {
-    return this.#written.length + this.#notes.length + this.#besides.length === 0;
+  /** Appends what was written since the last flush. */
+  flush(): Promise<void> {
+    return this.send().done;
   }
 
-  /** Appends what was written since the last flush. */
-  async flush(): Promise<void> {
-    if (this.isEmpty) return;
+  /** The same, with how many statements are under way. */
+  send(): { readonly statements: number; readonly done: Promise<void> } {
+    const statements = this.#statements({ credentials: null });
+    if (statements.length === 0) return { statements: 0, done: Promise.resolve() };
+    const sent = statements.map(({ statement, values }) => this.#tx.run(statement, values));
+    const isMoved = this.#written.length > 0;
+    this.#flushed(isMoved);
+    const done = Promise.all(sent).then(([first]) => {
+      if (isMoved) this.#reach(first?.[0] as WrittenHead | undefined);
+      this.#model?.flushed();
+    });
+    return { statements: statements.length, done };
+  }
+
+  /**
+   * Appends it by one statement without a lock: only if the organization still is as it was when this began, and these credentials still hold.
+   * False: nothing was appended. It may be that one statement does not do, or that there is nothing.
+   */
+  async appendIf({ credentials, era }: { readonly credentials: string; readonly era: string }): Promise<boolean> {
+    if (this.#written.length === 0) return false;
+    const [one, ...others] = this.#statements({ credentials, era });
+    if (one === undefined || others.length > 0) return false;
+    const [moved] = await this.#tx.run(one.statement, one.values);
+    if (moved === undefined) return false;
+    this.#flushed(true);
+    this.#reach(moved as WrittenHead);
+    return true;
+  }
+
+  /** What was written is to be appended in this order. */
+  #statements({
+    credentials,
+    era = null,
+  }: {
+    readonly credentials: string | null;
+    readonly era?: string | null;
+  }): Sent<unknown>[] {
     const written = this.#written;
-    const sent: Promise<unknown>[] = [];
-    const send: Send = (statement, values) => void sent.push(this.#tx.run(statement, values));
-    let moving: Promise<readonly WrittenHead[]> | undefined;
-    /** The head moves with the first entries, and the audit is written with them. */
-    let first: readonly Value[] | undefined = this.#headValues(written);
-    const append = (statement: Statement<WrittenHead>, values: readonly Value[]): void => {
-      const sending = this.#tx.run(statement, [...values, ...(first ?? none)]);
-      if (first !== undefined) moving = sending;
-      first = undefined;
-      sent.push(sending);
-    };
-    if (written.length > 0) this.#sendRecords(written, append, send);
-    if (first !== undefined && written.length > 0) {
-      const [audit = null, ...head] = first;
-      moving = this.#tx.run(moveHead, [this.#org, ...head]);
-      sent.push(moving);
-      if (audit !== null) send(insertAudit, [audit]);
-    } else if (first !== undefined && this.#notes.length > 0) send(insertAudit, [JSON.stringify(this.#notes)]);
-    for (const { statement, values } of this.#besides) send(statement, values);
+    const audit = this.#notes.length === 0 ? null : auditRows(this.#notes);
+    const { revision, devices, groups } = this.#counts;
+    const head = this.#head;
+    if (revision !== head.revision + written.length) throw new Error('revisions have gaps');
+    const move = [head.version, era, credentials, written.length, devices - head.devices, groups - head.groups];
+    const records = this.#appends(written);
+    // The head moves with the first entries, and the audit is written with them.
+    const sent: Sent<unknown>[] = records.map(({ statement, values }, index) => ({
+      statement,
+      values: [...values, ...(index === 0 ? [audit, ...move] : none)],
+    }));
+    if (records.length === 0 && written.length > 0) sent.push({ statement: moveHead, values: [this.#org, ...move] });
+    if (records.length === 0 && audit !== null) sent.push({ statement: insertAudit, values: [audit] });
+    for (const { kind, entry } of written)
+      if (kind === 'organization') sent.push({ statement: appendOrganization, values: [this.#org, entry.revision] });
+    return [...sent, ...this.#besides];
+  }
+
+  /** What was written is sent. */
+  #flushed(isMoved: boolean): void {
     this.#written = [];
     this.#notes = [];
     this.#besides = [];
     this.#undo = [];
     this.#stored.clear();
     this.#flushes += 1;
+    this.#counts = { ...this.#counts, version: this.#head.version + (isMoved ? 1 : 0) };
     this.#head = this.#counts;
-    await Promise.all(sent);
-    const [reached] = (await moving) ?? [];
-    if (moving !== undefined && reached === undefined) throw new Error('the head is another one under the lock');
-    const era = reached?.era;
-    if (era !== undefined) {
-      this.#era = era;
-      const known = this.#entries.length - written.length;
-      this.#entries = this.#entries.map((entry, index) => (index < known ? entry : { ...entry, era }));
-    }
-    this.#model?.flushed();
   }
 
-  /** The entries of the audit, and how the head moves. */
-  #headValues({ length }: readonly Written[]): readonly Value[] {
-    const { revision, devices, groups } = this.#counts;
-    const head = this.#head;
-    if (revision !== head.revision + length) throw new Error('revisions have gaps');
-    const audit = this.#notes.length === 0 ? null : JSON.stringify(this.#notes);
-    return [audit, head.revision, length, devices - head.devices, groups - head.groups];
+  #reach(moved: WrittenHead | undefined): void {
+    if (moved === undefined) throw new Error('the head is another one under the lock');
+    const { era } = moved;
+    if (era === undefined) return;
+    this.#era = era;
+    for (let index = this.#entries.length - 1; index >= 0 && this.#entries[index]?.era === undefined; index -= 1)
+      this.#entries[index] = { ...(this.#entries[index] as Entry), era };
   }
 
   /** Groups before the devices that list them; what goes, the other way round. */
-  #sendRecords(
-    written: readonly Written[],
-    sendEntries: (statement: Statement<WrittenHead>, values: readonly Value[]) => void,
-    send: Send,
-  ): void {
+  #appends(written: readonly Written[]): Sent<WrittenHead>[] {
     const lastOf = new Map<string, Written>();
     const lastIdentityOf = new Map<string, Written>();
     for (const one of written) {
-      lastOf.set(`${one.kind} ${one.id}`, one);
+      lastOf.set(keyOf(one), one);
       if (one.identity !== undefined && one.entry.type === 'change') lastIdentityOf.set(one.id, one);
     }
-    const placeOf = ({ kind, id }: Written): Place => {
-      const isThere = this.#stored.get(`${kind} ${id}`) === true;
-      const stays = lastOf.get(`${kind} ${id}`)?.entry.type === 'change';
-      return isThere ? (stays ? 'changed' : 'gone') : stays ? 'new' : 'changed';
+    const stays = (one: Written): boolean => lastOf.get(keyOf(one))?.entry.type === 'change';
+    const placeOf = (one: Written): Place => {
+      const isThere = this.#stored.get(keyOf(one)) === true;
+      return isThere ? (stays(one) ? 'changed' : 'gone') : stays(one) ? 'new' : 'changed';
     };
-    const append = (kind: WatchKind, place: Place): void => {
-      const rows = written.filter((one) => one.kind === kind && placeOf(one) === place);
-      if (rows.length === 0) return;
-      const texts = rows.map((one) => {
-        const isLast = lastOf.get(`${kind} ${one.id}`) === one && (place !== 'changed' || one.entry.type === 'change');
-        const identity =
-          one.identity === undefined
-            ? ''
-            : `,"identity":${one.identity}},"is_identity":${String(lastIdentityOf.get(one.id) === one && lastOf.get(`${kind} ${one.id}`)?.entry.type === 'change')}`;
-        return `{${one.columns},"is_last":${String(isLast)}${identity},"record":${one.body}}}`;
-      });
-      sendEntries(appends[kind][place], [this.#org, `[${texts.join(',')}]`]);
+    const textOf = (one: Written, place: Place): string => {
+      const isLast = lastOf.get(keyOf(one)) === one && (place !== 'changed' || one.entry.type === 'change');
+      const isIdentity = lastIdentityOf.get(one.id) === one && stays(one);
+      const identity =
+        one.identity === undefined ? '' : `,"identity":${one.identity}},"is_identity":${String(isIdentity)}`;
+      return `{${one.columns},"is_last":${String(isLast)}${identity},"record":${one.body}}}`;
     };
-    for (const place of ['new', 'changed'] as const) append('security-groups', place);
-    for (const place of ['new', 'changed'] as const) append('device', place);
-    append('device', 'gone');
-    append('security-groups', 'gone');
-    for (const { kind, entry } of written)
-      if (kind === 'organization') send(appendOrganization, [this.#org, entry.revision]);
+    const rows = new Map<Statement<WrittenHead>, string[]>();
+    for (const one of written) {
+      if (one.kind === 'organization') continue;
+      const place = placeOf(one);
+      const statement = appends[one.kind][place];
+      const texts = rows.get(statement);
+      if (texts === undefined) rows.set(statement, [textOf(one, place)]);
+      else texts.push(textOf(one, place));
+    }
+    return inOrder.flatMap((statement) => {
+      const texts = rows.get(statement);
+      return texts === undefined ? [] : [{ statement, values: [this.#org, `[${texts.join(',')}]`] }];
+    });
   }
 
   #next({ devices = 0, groups = 0 }: { readonly devices?: number; readonly groups?: number }): number {
-    const { revision, ...counts } = this.#counts;
+    const counts = this.#counts;
     this.#counts = {
       ...counts,
-      revision: revision + 1,
+      revision: counts.revision + 1,
       devices: counts.devices + devices,
       groups: counts.groups + groups,
     };
@@ -501,7 +572,7 @@ export class Records implements Draft {
   ): void {
     const { id, revision, body } = state;
     const { type } = columns as { readonly type: Entry['type'] };
-    const key = `${kind} ${id}`;
+    const key = keyOf({ kind, id });
     if (!this.#stored.has(key)) this.#stored.set(key, before !== undefined);
     const view =
       state instanceof GroupState
