@@ -135,8 +135,8 @@ async function throughput(program: Program): Promise<void> {
     const pick = (crowded: boolean): string =>
       `SELECT org, device, sg, me FROM bench_targets WHERE crowd = ${crowded} AND i = :client_id \\gset\n`;
     const lookMember = 'SELECT * FROM bench_member(:org, :me);\n';
-    const lookDevice = 'SELECT * FROM bench_device(:org, :device);\n';
-    const lookGroup = 'SELECT * FROM bench_group(:org, :me, NULL, :sg);\n';
+    const lookDevice = 'SELECT * FROM bench_device(:org, ARRAY[:device::uuid]);\n';
+    const lookGroup = 'SELECT * FROM bench_group(:org, :me, NULL, ARRAY[:sg::uuid], false);\n';
     const writeFloor = (crowded: boolean): string => pick(crowded) + lookMember + lookDevice + updateCall;
 
     const patch = (list: readonly Target[]) => (c: number, n: number) => ({

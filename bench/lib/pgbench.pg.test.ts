@@ -43,11 +43,14 @@ test('a device and a group are read as the store reads them', async () => {
   for (const definition of readFunctions) await query(url, definition);
   const [member] = await query(url, `SELECT * FROM bench_member('${org}', '${owner.user_id}')`);
   expect(member).toEqual({ owner: owner.user_id, is_member: true });
-  const [read] = await query<{ body: string }>(url, `SELECT * FROM bench_device('${org}', '${record.id}')`);
+  const [read] = await query<{ body: string }>(
+    url,
+    `SELECT * FROM bench_device('${org}', ARRAY['${record.id}'::uuid])`,
+  );
   expect(read?.body).toContain(record.id);
   const [found] = await query<{ body: string }>(
     url,
-    `SELECT * FROM bench_group('${org}', '${owner.user_id}', NULL, '${web.id}')`,
+    `SELECT * FROM bench_group('${org}', '${owner.user_id}', NULL, ARRAY['${web.id}'::uuid], false)`,
   );
   expect(found?.body).toContain(web.id);
 });

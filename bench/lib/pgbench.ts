@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { UserId } from '../../src/policy/ids.ts';
 import type { Database } from '../../src/server/database/supervise.ts';
-import { getDevice } from '../../src/server/store/devices/statements.ts';
-import { getGroup } from '../../src/server/store/groups/statements.ts';
+import { findDevices } from '../../src/server/store/devices/statements.ts';
+import { findGroups } from '../../src/server/store/groups/statements.ts';
 import type { Statement } from '../../src/server/store/postgres/sql.ts';
 import { appends } from '../../src/server/store/write/append.ts';
 import type { AuditNote } from '../../src/server/store/data/audit.ts';
@@ -75,8 +75,13 @@ const membership =
 /** What a request reads first, as the functions `bench_member`, `bench_device` and `bench_group`. */
 export const readFunctions: readonly string[] = [
   asFunction('bench_member', ['uuid', 'uuid'], membership, 'owner uuid, is_member boolean'),
-  asFunction('bench_device', ['uuid', 'uuid'], getDevice.text, 'id uuid, revision bigint, body text'),
-  asFunction('bench_group', ['uuid', 'uuid', 'text', 'uuid'], getGroup.text, 'id uuid, revision bigint, body text'),
+  asFunction('bench_device', ['uuid', 'uuid[]'], findDevices.text, 'id uuid, revision bigint, body text'),
+  asFunction(
+    'bench_group',
+    ['uuid', 'uuid', 'text', 'uuid[]', 'boolean'],
+    findGroups.text,
+    'id uuid, revision bigint, body text',
+  ),
 ];
 
 /** The audit note of that change, for the sides that go through the store. */

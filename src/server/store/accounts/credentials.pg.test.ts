@@ -128,22 +128,6 @@ test('the last use of a token is recorded, at the latest when the store closes',
   expect((await store.tokens.get(id)).last_used_at).toMatch(/Z$/);
 });
 
-test('a device may get a further token', async () => {
-  const { store, org, member } = await makeWorld(postgres);
-  const made = await store.devices.create(org, member, device(member.user_id));
-  const digest = someDigest();
-  const token = { digest, name: 'second', scope: 'full' } as const;
-  await store.tokens.issueForDevice(org, made.record.id, token);
-  expect(await store.tokens.authenticate(digest)).toMatchObject({
-    kind: 'device',
-    device_id: made.record.id,
-    organization_id: org,
-  });
-  const elsewhere = await store.organizations.create(member.user_id, { name: 'x', description: '' }, asServer);
-  const wrong = store.tokens.issueForDevice(elsewhere.id, made.record.id, { ...token, digest: someDigest() });
-  expect(await problemOf(wrong)).toEqual({ code: 'not_found', what: 'device' });
-});
-
 const key = (given: object = {}) => ({
   digest: someDigest(),
   name: 'fleet',

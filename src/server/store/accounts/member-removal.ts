@@ -10,10 +10,10 @@ import {
 } from '../../../policy/ids.ts';
 import type { Actor } from '../data/actor.ts';
 import type { RemoveMember } from '../data/members.ts';
-import { devicesOfUser, revokeMemberDeviceTokens } from '../devices/statements.ts';
+import { ownedBy } from '../devices/owned.ts';
+import { revokeDeviceTokens } from '../devices/statements.ts';
 import { refuseIsolated } from '../devices/isolated.ts';
 import { handOverDevices } from '../devices/hand-over.ts';
-import { groupsOfUser } from '../groups/statements.ts';
 import { statement } from '../postgres/sql.ts';
 import { takeOutOfMember } from '../trials/trials.ts';
 import { auditRow, type AuditChange } from '../write/audit-entry.ts';
@@ -63,12 +63,11 @@ export async function removeMember(context: Context, locked: Locked, removal: Re
     keepDevices === true
       ? await handOverDevices(context, locked, { by, from: user, to: heir, device: null, detach })
       : [];
-  const tokens = await tx.run(revokeMemberDeviceTokens, [org, user]);
   // Devices that were handed over are not the member's any more.
   await records.flush();
   const made = { by: by.user_id, at: now(context) };
-  const deviceIds = (await tx.run(devicesOfUser, [org, user])).map(({ id }) => id).toSorted();
-  const groupIds = (await tx.run(groupsOfUser, [org, user])).map(({ id }) => id);
+  const { devices: deviceIds, groups: groupIds } = await ownedBy(tx, org, user);
+  const tokens = await tx.run(revokeDeviceTokens, [deviceIds]);
   await records.load({ devices: deviceIds, groups: groupIds });
   await refuseIsolated(
     context,

@@ -34,7 +34,7 @@ const memberships = statement<MembershipRow>(
 
 /** Values: a user's id or null, its name or null. */
 const findUser = statement<{ id: string; username: string }>(
-  'find_user',
+  'lock_new_member',
   'SELECT id, username FROM users WHERE (id = $1 OR username = $2) AND removed_at IS NULL FOR KEY SHARE',
 );
 const record = ({ user_id, username, role, is_pending, created_at }: Member): MemberRecord => ({

@@ -48,14 +48,10 @@ const reseal = statement<never>('reseal_session', 'UPDATE sessions SET sealed = 
 const getSealed = statement<{ sealed: Buffer | null }>('get_sealed', 'SELECT sealed FROM sessions WHERE id = $1');
 
 const revoked = noteRevoked('id', 'gone');
-const endSession = statement<{ id: string; user_id: string }>(
-  'end_session',
-  `WITH gone AS (DELETE FROM sessions WHERE id = $1 RETURNING id, user_id), log AS (${revoked}) SELECT id, user_id FROM gone`,
-);
-/** Values: a user. */
-export const endUserSessions = statement<{ id: string }>(
-  'end_user_sessions',
-  `WITH gone AS (DELETE FROM sessions WHERE user_id = $1 RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
+/** Values: a session or null, a user or null. */
+export const endSessions = statement<{ readonly id: string; readonly user_id: string }>(
+  'end_sessions',
+  `WITH gone AS (DELETE FROM sessions WHERE id = $1 OR user_id = $2 RETURNING id, user_id), log AS (${revoked}) SELECT id, user_id FROM gone`,
 );
 /** Values: issuer, client. */
 const endOtherSessions = statement<{ id: string }>(
@@ -144,13 +140,13 @@ export function sessionsIn(context: Context, onWarning: (message: string, cause:
 
     /** Hints end the open streams of the session. When this resolves, no write with the session can still commit. */
     async end(id: TokenId): Promise<void> {
-      const gone = await writes.run(endSession, [id]);
+      const gone = await writes.run(endSessions, [id, null]);
       tellEnded(gone);
       for (const { user_id } of gone) await drainWrites(context, user_id);
     },
 
     async endAllOf(user: UserId): Promise<void> {
-      tellEnded(await writes.run(endUserSessions, [user]));
+      tellEnded(await writes.run(endSessions, [null, user]));
       await drainWrites(context, user);
     },
 

@@ -6,10 +6,10 @@ import {
   parseUserId,
   type UserId,
   type OrganizationId,
-  type DeviceId,
   type TokenId,
 } from '../../../policy/ids.ts';
 import type { AuditSubject } from '../write/audit-entry.ts';
+import { insertToken } from '../write/token.ts';
 import { lockUser } from '../write/user-lock.ts';
 import { outsideOrganizations } from '../write/transaction.ts';
 import { drainWrites } from './drain-writes.ts';
@@ -71,17 +71,6 @@ function authenticateFor(kind: Subject['kind']): Statement<WithNumber<Authentica
 }
 const authenticateForEach = { device: authenticateFor('device'), group: authenticateFor('group') } as const;
 
-/** Values: id, digest, user, name, scope, expiry, now. No row: no such user. */
-export const insertToken = statement<TokenRow>(
-  'insert_token',
-  `INSERT INTO tokens (id, digest, user_id, name, scope, expires_at, created_at)
-   SELECT $1, $2, u.id, $4, $5, $6, $7 FROM users u WHERE u.id = $3 AND u.removed_at IS NULL RETURNING ${columns}`,
-);
-const insertDeviceToken = statement<TokenRow>(
-  'insert_device_token',
-  `INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, expires_at, created_at)
-   SELECT $1, $2, d.user_id, d.org_id, d.id, $4, $5, $6, $7 FROM devices d WHERE d.id = $3 AND (d.org_id = $8) IS TRUE RETURNING ${columns}`,
-);
 /** Values: user, after this id, limit, whether of devices (null: both). */
 const listTokens = statement<TokenRow>(
   'list_tokens',
@@ -114,23 +103,16 @@ const takeOffered = statement<{ readonly id: string }>(
   `WITH gone AS (UPDATE tokens SET digest = next_digest, next_digest = NULL, renewed_at = $2, renewal_asked = false WHERE next_digest = decode($1, 'hex') RETURNING id),
      log AS (${revoked}) SELECT id FROM gone`,
 );
-const revokeToken = statement<TokenRow>(
-  'revoke_token',
-  `WITH gone AS (DELETE FROM tokens WHERE id = $1 RETURNING ${columns}), log AS (${revoked}) SELECT * FROM gone`,
-);
-/** Values: a user, whether those of its devices too. */
-export const revokeUserTokens = statement<{ id: string }>(
-  'revoke_user_tokens',
-  `WITH gone AS (DELETE FROM tokens WHERE user_id = $1 AND ($2 OR device_id IS NULL) RETURNING id), log AS (${revoked}) SELECT id FROM gone`,
+/** One token, or those of a user. Values: id, user, whether those of its devices too, only those that have expired by then (null: all). */
+export const endTokens = statement<TokenRow>(
+  'end_tokens',
+  `WITH gone AS (DELETE FROM tokens WHERE id = $1
+     OR user_id = $2 AND ($3 OR device_id IS NULL) AND ($4::timestamptz IS NULL OR expires_at <= $4) RETURNING ${columns}),
+   log AS (${revoked}) SELECT * FROM gone`,
 );
 const countTokens = statement<{ count: number }>(
   'count_tokens',
   'SELECT count(*) AS count FROM tokens WHERE user_id = $1 AND device_id IS NULL',
-);
-/** Values: a user, now. */
-const forgetExpiredTokens = statement<never>(
-  'forget_expired_tokens',
-  'DELETE FROM tokens WHERE user_id = $1 AND device_id IS NULL AND expires_at <= $2',
 );
 const recordUse = statement<never>(
   'record_use',
@@ -200,17 +182,12 @@ export class UseLog {
   }
 }
 
-function newTokenValues(context: Context, subject: string, token: NewToken): (string | Buffer | null)[] {
-  const expiry = token.expires_at?.toISOString() ?? null;
-  return [context.newId(), Buffer.from(token.digest), subject, token.name, token.scope, expiry, now(context)];
-}
-
 /** Under the user's lock. Expired tokens make room first. */
 async function checkCount(tx: Runner, context: Context, user: string): Promise<void> {
   const limit = context.quotas.tokens;
   const isFull = async (): Promise<boolean> => ((await tx.run(countTokens, [user]))[0]?.count ?? 0) >= limit;
   if (!(await isFull())) return;
-  await tx.run(forgetExpiredTokens, [user, now(context)]);
+  await tx.run(endTokens, [null, user, false, now(context)]);
   if (await isFull()) refuse({ code: 'limit_reached', what: 'tokens', limit });
 }
 
@@ -302,16 +279,14 @@ export function tokensIn(context: Context, uses: UseLog) {
       const make = async (tx: Runner) => {
         await lockUser(tx, user);
         await checkCount(tx, context, user);
-        const [row] = await tx.run(insertToken, newTokenValues(context, user, token));
-        return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
+        const { digest, name, scope, expires_at: end } = token;
+        const expires_at = end?.toISOString() ?? null;
+        const [id, created_at] = [context.newId(), now(context)];
+        await tx.run(insertToken, [id, Buffer.from(digest), user, null, null, name, scope, expires_at, created_at]);
+        const of = { user_id: user, org_id: null, device_id: null };
+        return record({ id, ...of, name, scope, expires_at, last_used_at: null, created_at });
       };
       return outsideOrganizations(context, by, make, (made) => ({ ...auditSubject(made), after: shown(made) }));
-    },
-
-    /** A further token for a device (the first comes with its creation). */
-    async issueForDevice(org: OrganizationId, device: DeviceId, token: NewToken): Promise<TokenRecord> {
-      const [row] = await writes.run(insertDeviceToken, [...newTokenValues(context, device, token), org]);
-      return row === undefined ? refuse({ code: 'not_found', what: 'device' }) : record(row);
     },
 
     /** The user's own tokens and those of its devices, or only one of these kinds. */
@@ -357,7 +332,7 @@ export function tokensIn(context: Context, uses: UseLog) {
 
     /** Hints end the open streams of the token. When this resolves, no write with the token can still commit. */
     async revoke(id: TokenId, by: Authority): Promise<TokenRecord> {
-      const revoke = async (runner: Runner) => existing((await runner.run(revokeToken, [id]))[0]);
+      const revoke = async (runner: Runner) => existing((await runner.run(endTokens, [id, null, false, null]))[0]);
       const subject = (gone: TokenRecord) => ({ ...auditSubject(gone), before: shown(gone) });
       return ended(await outsideOrganizations(context, by, revoke, subject), by);
     },

@@ -28,8 +28,8 @@ import { removeMember } from './member-removal.ts';
 import { makeMemberOwner } from './members.ts';
 import { deleteOrganization, getOrganization } from './organizations.ts';
 import { endOwnership } from './owners.ts';
-import { endUserSessions } from './sessions.ts';
-import { revokeUserTokens } from './tokens.ts';
+import { endSessions } from './sessions.ts';
+import { endTokens } from './tokens.ts';
 
 export interface NamedOrganization {
   readonly id: OrganizationId;
@@ -99,8 +99,8 @@ async function endCredentials(context: Context, tx: Runner, removal: Removal): P
   if (isFirst && audit !== undefined) await tx.run(insertAudit, [auditValue(context, audit, entry)]);
   // Devices that are handed over keep their tokens; those of the others end with their devices.
   const withDevices = typeof organizations !== 'object';
-  const tokens = await tx.run(revokeUserTokens, [id, withDevices]);
-  const ended = [...tokens, ...(await tx.run(endUserSessions, [id]))];
+  const tokens = await tx.run(endTokens, [null, id, withDevices, null]);
+  const ended = [...tokens, ...(await tx.run(endSessions, [null, id]))];
   return ended.map((token) => parseTokenId(token.id));
 }
 

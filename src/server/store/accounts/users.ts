@@ -11,7 +11,7 @@ import { Coalescer, type CoalescedRead } from '../../scheduling/coalescer.ts';
 import { makeOrganization } from './organizations.ts';
 import type { UserRecord, OrganizationRecord } from '../data/records.ts';
 import { pageValues, statement } from '../postgres/sql.ts';
-import { insertToken } from './tokens.ts';
+import { insertToken } from '../write/token.ts';
 import { removeUser, type RemoveUser, type RemovedUser } from './user-removal.ts';
 import type { Authority } from '../data/actor.ts';
 import type { Page } from '../data/page.ts';
@@ -30,9 +30,8 @@ const columns = `u.id, u.username, u.is_admin, u.created_at, u.removed_at IS NOT
     ARRAY(SELECT g.id FROM security_groups g WHERE g.user_id = u.id ORDER BY g.id) AS security_groups`;
 const select = `SELECT ${columns} FROM users u`;
 
-const getUser = statement<UserRow>('get_user', `${select} WHERE u.id = $1 AND u.removed_at IS NULL`);
-const anyoneWithId = statement<UserRow>('anyone_with_id', `${select} WHERE u.id = $1`);
-const userByName = statement<UserRow>('user_by_name', `${select} WHERE u.username = $1 AND u.removed_at IS NULL`);
+/** Also one who is removed. Values: id, name; one of them is null. */
+const findUser = statement<UserRow>('find_user', `${select} WHERE u.id = $1 OR u.username = $2`);
 /** Values: issuers, subjects. `n` says which of them, from 1. */
 const usersByIdentity = statement<UserRow & { readonly n: number }>(
   'users_by_identity',
@@ -67,8 +66,8 @@ function record(row: UserRow): UserRecord {
 }
 
 async function get(runner: Runner, id: string): Promise<UserRecord> {
-  const [row] = await runner.run(getUser, [id]);
-  return row === undefined ? refuse({ code: 'not_found', what: 'user' }) : record(row);
+  const [row] = await runner.run(findUser, [id, null]);
+  return row === undefined || row.removed ? refuse({ code: 'not_found', what: 'user' }) : record(row);
 }
 
 const auditSubject = ({ id, username }: UserRecord): AuditSubject => ({ subject_id: id, org_id: null, name: username });
@@ -142,8 +141,8 @@ export function usersIn(context: Context) {
     },
 
     async byName(username: string): Promise<UserRecord | undefined> {
-      const [row] = await reads.run(userByName, [username]);
-      return row === undefined ? undefined : record(row);
+      const [row] = await reads.run(findUser, [null, username]);
+      return row === undefined || row.removed ? undefined : record(row);
     },
 
     /**
@@ -161,7 +160,7 @@ export function usersIn(context: Context) {
      */
     async remove(id: UserId, by: Authority, options: RemoveUser = {}): Promise<RemovedUser> {
       // Also one whose removal was interrupted.
-      const [row] = await reads.run(anyoneWithId, [id]);
+      const [row] = await reads.run(findUser, [id, null]);
       if (row === undefined) return refuse({ code: 'not_found', what: 'user' });
       const user = record(row);
       const actor = { ...by, user_id: id, tests: 'report' } as const;
@@ -184,15 +183,8 @@ export function usersIn(context: Context) {
           name: admin.organization,
           description: '',
         });
-        await tx.run(insertToken, [
-          context.newId(),
-          Buffer.from(admin.token),
-          id,
-          'first administrator',
-          'full',
-          null,
-          now(context),
-        ]);
+        const of = [id, null, null, 'first administrator'];
+        await tx.run(insertToken, [context.newId(), Buffer.from(admin.token), ...of, 'full', null, now(context)]);
         return { user: await get(tx, id), organization };
       });
     },

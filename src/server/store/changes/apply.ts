@@ -17,7 +17,7 @@ import { removeDevice } from '../devices/devices.ts';
 import { checkList } from '../devices/group-list.ts';
 import { enterView, leaveView } from '../devices/group-views.ts';
 import { removeGroup } from '../groups/groups.ts';
-import { takenGroupIds } from '../groups/statements.ts';
+import { usedGroupIds } from '../groups/statements.ts';
 import type { Deciding } from '../write/records/deciding.ts';
 import { updateDevice } from '../write/records/devices.ts';
 import { createGroup, updateGroup } from '../write/records/groups.ts';
@@ -191,10 +191,10 @@ class ChangeSetTransaction {
     const { set, options } = this.#write;
     const chosen = set.groups.flatMap((one) => (one.type === 'create' && one.id !== undefined ? [one.id] : []));
     if (chosen.length === 0) return;
-    const rows = await (options.restores === true
-      ? tx.run(takenGroupIds, [chosen])
-      : tx.run(sql.usedGroupIds, [org, chosen]));
-    const used = new Set<string>(rows.map(({ id }) => id));
+    const rows = await tx.run(usedGroupIds, [org, chosen]);
+    const isUsed = ({ is_taken, is_used }: (typeof rows)[number]): boolean =>
+      is_taken || (is_used && options.restores !== true);
+    const used = new Set<string>(rows.filter(isUsed).map(({ id }) => id));
     for (const [index, { id }] of set.groups.entries()) {
       if (id === undefined || set.groups[index]?.type !== 'create' || !used.has(id)) continue;
       const code = options.restores === true ? ('group_exists' as const) : ('group_id_used' as const);

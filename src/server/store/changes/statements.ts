@@ -1,21 +1,10 @@
 /** Owns the SQL of change sets: the records before the write, the checks after it, and the record of the set. */
-import { found, inOrg, statement } from '../postgres/sql.ts';
+import { inOrg, statement } from '../postgres/sql.ts';
 
 /** The devices that list one of these groups, or listed it before the change that is being tried. Values: organization, groups. */
 export const devicesListing = statement<{ id: string }>(
   'devices_listing',
   `SELECT d.id FROM devices d WHERE d.listed && $2::uuid[] AND d.listed <> '{}' AND ${inOrg('d')}`,
-);
-
-/**
- * Which of these ids a new group cannot have: a group has it, in any organization, or had it and may come back; or a device of the organization has or had
- * it. Values: organization, ids.
- */
-export const usedGroupIds = statement<{ id: string }>(
-  'used_group_ids',
-  `SELECT a.id FROM unnest($2::uuid[]) AS a (id) WHERE ${found('security_groups g', 'g.id = a.id')} OR ${found('devices d', 'd.id = a.id')}
-     OR ${found('history s', `s.kind = 'security-groups' AND s.type = 'delete' AND s.id = a.id LIMIT 1`)}
-     OR ${found('history s', `s.org_id = $1 AND s.kind = 'device' AND s.id = a.id LIMIT 1`)}`,
 );
 
 /** Values: id, organization, who, now, first revision, last revision, what it reverts or null, changes. */

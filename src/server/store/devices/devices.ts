@@ -30,6 +30,7 @@ import { transactionWrite } from '../write/writer.ts';
 import { checkList } from './group-list.ts';
 import { enterView, leaveView } from './group-views.ts';
 import { moveDevice } from './hand-over.ts';
+import { ownedBy } from './owned.ts';
 import { refuseIsolated } from './isolated.ts';
 import { refuseOpened } from './opening.ts';
 import type { RevisionPage, Rows, Expected } from '../data/page.ts';
@@ -157,7 +158,7 @@ export async function removeDevice(
   if (old === undefined) return refuse({ code: 'not_found', what: 'device' });
   holdRevision(if_match, old);
   await refuseIsolated(context, locked, by, [old.record]);
-  const tokens = await tx.run(sql.revokeDeviceTokens, [id]);
+  const tokens = await tx.run(sql.revokeDeviceTokens, [[id]]);
   const made = { by: by.user_id, at: now(context) };
   const gone = stored<DeviceRecord>(records.removeDevice(id, made));
   await leaveView(locked, old.record.security_groups ?? [], made);
@@ -186,12 +187,12 @@ export function devicesIn(context: Context) {
 
     /** The devices of one member. */
     async ofUser(org: OrganizationId, user: UserId): Promise<readonly DeviceId[]> {
-      const rows = await reads.run(sql.devicesOfUser, [org, user]);
-      return rows.map(({ id }) => parseDeviceId(id));
+      const { devices } = await ownedBy(reads, org, user);
+      return devices.map(parseDeviceId);
     },
 
     async get(org: OrganizationId, id: DeviceId): Promise<Stored<DeviceRecord>> {
-      const [row] = await reads.run(sql.getDevice, [org, id]);
+      const [row] = await reads.run(sql.findDevices, [org, [id]]);
       return row === undefined ? refuse({ code: 'not_found', what: 'device' }) : stored<DeviceRecord>(row);
     },
 

@@ -23,7 +23,7 @@ import { now } from '../write/stamp.ts';
 import { stored } from '../write/stored.ts';
 import type { Locked } from '../write/transaction.ts';
 import { leaveView } from './group-views.ts';
-import { devicesOfUser } from './statements.ts';
+import { ownedBy } from './owned.ts';
 
 /** In a transaction: agents go on with the tokens that they have. Values: devices, the new user. */
 const handOverTokens = statement<never>(
@@ -47,8 +47,8 @@ export async function refuseOpenedByHandOver(
   from: string,
 ): Promise<void> {
   const before = await model.read(tx);
-  const owned = await tx.run(devicesOfUser, [org, from]);
-  const changes = owned.flatMap(({ id }) => {
+  const { devices } = await ownedBy(tx, org, from);
+  const changes = devices.flatMap((id) => {
     const device = before.devices.get(parseDeviceId(id));
     if (device === undefined) return [];
     const list = device.list.filter((group) => before.groups.get(group)?.user_id !== from);
@@ -69,7 +69,7 @@ export async function handOverDevices(
   { by, from, to, device, detach = false }: HandOver,
 ): Promise<readonly HandedOver[]> {
   const { tx, org, model, records } = locked;
-  const ids = device === null ? (await tx.run(devicesOfUser, [org, from])).map(({ id }) => id).toSorted() : [device];
+  const ids = device === null ? (await ownedBy(tx, org, from)).devices : [device];
   await records.load({ devices: ids });
   const devices = ids.flatMap((id) => records.device(id)?.record ?? []);
   for (const one of devices) refuseNewer('device', one);

@@ -24,16 +24,11 @@ export const listDevicesSince = statement<BodyRow & PageRow>(
   ),
 );
 
-/** Values: organization, user. */
-export const devicesOfUser = statement<{ id: string }>(
-  'devices_of_user',
-  'SELECT id FROM devices WHERE org_id = $1 AND user_id = $2',
-);
-
-/** Values: organization, id. */
-export const getDevice = statement<BodyRow>(
-  'get_device',
-  `SELECT id, revision, body FROM devices WHERE id = $2 AND ${inOrg('devices')}`,
+/** What a member has, in the order of ids. Values: organization, user. */
+export const recordsOfUser = statement<{ readonly id: string; readonly kind: 'device' | 'group' }>(
+  'records_of_user',
+  `SELECT id, 'device' AS kind FROM devices WHERE org_id = $1 AND user_id = $2
+   UNION ALL SELECT id, 'group' FROM security_groups WHERE org_id = $1 AND user_id = $2 ORDER BY id`,
 );
 
 /** Values: organization, ids. */
@@ -53,12 +48,10 @@ export const useKey = statement<{ user_id: string; security_groups: string[]; la
 const revokeTokens = (devices: string): string =>
   `${noteRevoked('t.id', `devices d JOIN tokens t ON t.device_id = d.id WHERE ${devices}`)} RETURNING token_id`;
 type RevokedRow = { readonly token_id: string };
-/** Values: device. */
-export const revokeDeviceTokens = statement<RevokedRow>('revoke_device_tokens', revokeTokens('d.id = $1'));
-/** Values: organization, user. */
-export const revokeMemberDeviceTokens = statement<RevokedRow>(
-  'revoke_member_device_tokens',
-  revokeTokens('d.org_id = $1 AND d.user_id = $2'),
+/** Values: devices. */
+export const revokeDeviceTokens = statement<RevokedRow>(
+  'revoke_device_tokens',
+  revokeTokens('d.id = ANY ($1::uuid[])'),
 );
 /** Values: organization. */
 export const revokeOrganizationDeviceTokens = statement<RevokedRow>(

@@ -221,7 +221,8 @@ export function groupsIn(context: Context) {
       id: GroupId,
       query: { readonly reader: GroupReader; readonly owner?: GroupOwner | undefined },
     ): Promise<Stored<GroupRecord>> {
-      const [row] = await reads.run(sql.getGroup, [org, query.reader ?? null, ownerValue(query.owner), id]);
+      const values = [org, query.reader ?? null, ownerValue(query.owner), [id], false];
+      const [row] = await reads.run(sql.findGroups, values);
       return row === undefined ? refuse({ code: 'not_found', what: 'group' }) : stored<GroupRecord>(row);
     },
 
@@ -231,9 +232,7 @@ export function groupsIn(context: Context) {
       ids: readonly GroupId[],
       query?: { readonly reader: GroupReader },
     ): Promise<readonly Stored<GroupRecord>[]> {
-      const rows = await (query === undefined
-        ? reads.run(sql.findGroups, [org, ids])
-        : reads.run(sql.findVisibleGroups, [org, query.reader ?? null, ids]));
+      const rows = await reads.run(sql.findGroups, [org, query?.reader ?? null, null, ids, query === undefined]);
       return rows.map((row) => stored<GroupRecord>(row));
     },
 
@@ -282,7 +281,8 @@ export function groupsIn(context: Context) {
       const trial = options.trial && startTrial(context, by, options.trial);
       await models.warm(org);
       const write = transactionWrite(by, async (locked) => {
-        if ((await locked.tx.run(sql.takenGroupIds, [[id]])).length > 0) return refuse({ code: 'group_exists' });
+        const [used] = await locked.tx.run(sql.usedGroupIds, [org, [id]]);
+        if (used?.is_taken === true) return refuse({ code: 'group_exists' });
         return createNamed(context, locked, by, { id, owner, group, trial });
       });
       return writer.write(org, write);

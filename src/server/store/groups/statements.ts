@@ -1,5 +1,5 @@
 /** Owns the SQL of security groups. */
-import { inOrg, statement, withinBytes, type PageRow } from '../postgres/sql.ts';
+import { found, inOrg, statement, withinBytes, type PageRow } from '../postgres/sql.ts';
 import { isVisible } from '../schema/fragments.ts';
 
 interface BodyRow {
@@ -22,16 +22,10 @@ export const listGroups = statement<BodyRow & PageRow>(
   ),
 );
 
-/** Values: organization, reader, owner, id. */
-export const getGroup = statement<BodyRow>(
-  'get_group',
-  `SELECT g.id, g.revision, g.body FROM security_groups g WHERE g.id = $4 AND ${inOrg('g')} AND ${visible} AND ${ownedBy}`,
-);
-
-/** Values: organization, ids. */
+/** Values: organization, reader, owner, ids, whether all of them whoever may see them. */
 export const findGroups = statement<BodyRow>(
   'groups_by_id',
-  `SELECT g.id, g.revision, g.body FROM security_groups g WHERE g.id = ANY ($2::uuid[]) AND ${inOrg('g')}`,
+  `SELECT g.id, g.revision, g.body FROM security_groups g WHERE g.id = ANY ($4::uuid[]) AND ${inOrg('g')} AND ($5::boolean OR ${visible}) AND ${ownedBy}`,
 );
 
 /** Values: organization, name, owner as in `ownedBy`, the group that is not counted. */
@@ -64,26 +58,19 @@ export const findExpiringRules = statement<{
    ORDER BY g.id, e.expires_at LIMIT 1000`,
 );
 
-/** Values: organization, reader, ids. */
-export const findVisibleGroups = statement<BodyRow>(
-  'visible_groups_by_id',
-  `SELECT g.id, g.revision, g.body FROM security_groups g WHERE g.id = ANY ($3::uuid[]) AND ${inOrg('g')} AND ${visible}`,
-);
-
 /** Values: organization. */
 export const sumBytes = statement<{ bytes: string }>(
   'sum_group_bytes',
   'SELECT bytes::text AS bytes FROM group_sums WHERE org_id = $1 AND owner_id = $1',
 );
 
-/** Which of these ids a group has, in any organization. Values: ids. */
-export const takenGroupIds = statement<{ id: string }>(
-  'taken_group_ids',
-  'SELECT g.id FROM security_groups g WHERE g.id = ANY ($1::uuid[])',
-);
-
-/** Values: organization, user. */
-export const groupsOfUser = statement<{ id: string }>(
-  'groups_of_user',
-  'SELECT id FROM security_groups WHERE org_id = $1 AND user_id = $2 ORDER BY id',
+/**
+ * Of these ids, which a group has, in any organization; and which a new group cannot have: those, and what a group had that may come back, and what a device
+ * of the organization has or had. Values: organization, ids.
+ */
+export const usedGroupIds = statement<{ id: string; is_taken: boolean; is_used: boolean }>(
+  'used_group_ids',
+  `SELECT a.id, ${found('security_groups g', 'g.id = a.id')} AS is_taken, ${found('devices d', 'd.id = a.id')}
+     OR ${found('history s', `s.kind = 'security-groups' AND s.type = 'delete' AND s.id = a.id LIMIT 1`)}
+     OR ${found('history s', `s.org_id = $1 AND s.kind = 'device' AND s.id = a.id LIMIT 1`)} AS is_used FROM unnest($2::uuid[]) AS a (id)`,
 );

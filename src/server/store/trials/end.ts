@@ -8,10 +8,10 @@ import { removeGroup } from '../groups/groups.ts';
 import type { Context } from '../write/context.ts';
 import { now } from '../write/stamp.ts';
 import type { Locked } from '../write/transaction.ts';
-import type * as sql from './statements.ts';
+import type { TrialRow } from '../write/trial.ts';
 
 /** Each in its current state in this transaction. */
-export async function triedRecords({ records }: Locked, trial: sql.TrialRow): Promise<TriedRecords> {
+export async function triedRecords({ records }: Locked, trial: TrialRow): Promise<TriedRecords> {
   await records.load({ groups: trial.groups, devices: trial.devices });
   const isTried = (record: { readonly trial?: { readonly id: string } | undefined } | undefined): boolean =>
     record?.trial?.id === trial.id;

@@ -35,13 +35,14 @@ import { now } from '../write/stamp.ts';
 import { inOrganization, type Locked } from '../write/transaction.ts';
 import { transactionWrite } from '../write/writer.ts';
 import { triedRecords, writeOutcome } from './end.ts';
+import { putTrial, type TrialRow } from '../write/trial.ts';
 import type { Page } from '../data/page.ts';
 import * as sql from './statements.ts';
 
 const scopeOf = (text: string | null): readonly Selector[] | undefined =>
   text === null ? undefined : (JSON.parse(text) as readonly Selector[]);
 
-function recordOf(row: sql.TrialRow): TrialRecord {
+function recordOf(row: TrialRow): TrialRecord {
   const scope = scopeOf(row.scope);
   return {
     id: parseTrialId(row.id),
@@ -60,11 +61,11 @@ function recordOf(row: sql.TrialRow): TrialRecord {
 
 /** A pending trial with the records that are still on it. */
 interface PendingTrial {
-  readonly trial: sql.TrialRow;
+  readonly trial: TrialRow;
   readonly tried: TriedRecords;
 }
 
-async function pendingTrial({ tx, org }: Locked, id: string): Promise<sql.TrialRow> {
+async function pendingTrial({ tx, org }: Locked, id: string): Promise<TrialRow> {
   const [trial] = await tx.run(sql.getTrial, [org, id]);
   if (trial === undefined) return refuse({ code: 'not_found', what: 'trial' });
   if (trial.state !== 'pending') return refuse({ code: 'trial_over', state: trial.state });
@@ -95,7 +96,7 @@ async function checkRight(
 /** Devices outside the scope take the change now: it leaves none of them with the default group unasked. */
 async function judged<T>(
   locked: Locked,
-  { scope, devices }: sql.TrialRow,
+  { scope, devices }: TrialRow,
   { detach = false }: KeepTrialOptions = {},
   write: () => Promise<T>,
 ): Promise<T> {
@@ -107,6 +108,10 @@ async function judged<T>(
   await refuseOpened(locked, before, { emptied, cases: ['now'] });
   return written;
 }
+
+/** The row with what has changed. `revision`: the newest that was taken meanwhile. */
+const advance = ({ tx }: Locked, trial: TrialRow, change: Partial<TrialRow>, revision: number): Promise<TrialRow> =>
+  putTrial(tx, { ...trial, ...change, revision: Math.max(trial.revision, revision) });
 
 type Ending = 'confirmed' | 'reverted' | 'expired';
 
@@ -120,8 +125,7 @@ async function end(
   const outcome = (state === 'confirmed' ? keptTrial : takenBack)(tried);
   const revision = await writeOutcome(context, locked, by, outcome);
   const who = by.right.roles === rightRoles.server ? null : by.user_id;
-  const [ended] = await locked.tx.run(sql.endTrial, [locked.org, trial.id, state, now(context), who, revision]);
-  return ended === undefined ? refuse({ code: 'unexpected' }) : recordOf(ended);
+  return recordOf(await advance(locked, trial, { state, ended_at: now(context), ended_by: who }, revision));
 }
 
 /** Makes these records what they were, with the lists that name a group which goes by that. The rest stays on trial; where nothing is left, the trial is reverted. */
@@ -136,15 +140,15 @@ async function takeOut(
   if (stay.groups.length + stay.devices.length === 0) return end(context, locked, by, { trial, tried }, 'reverted');
   const revision = await writeOutcome(context, locked, by, takenBack(out));
   const stays = (list: readonly string[]): readonly string[] => list.filter((id) => !ids.has(id));
-  const values = [locked.org, trial.id, stays(trial.groups), stays(trial.devices), revision];
-  const [row] = await locked.tx.run(sql.shrinkTrial, values);
-  return row === undefined ? refuse({ code: 'unexpected' }) : recordOf(row);
+  return recordOf(
+    await advance(locked, trial, { groups: stays(trial.groups), devices: stays(trial.devices) }, revision),
+  );
 }
 
 /** Before a member's devices and groups go, those that are being tried go back. The rest of such a trial stays pending. */
 export async function takeOutOfMember(context: Context, locked: Locked, by: Actor, user: string): Promise<void> {
   const { tx, org } = locked;
-  for (const trial of await tx.run(sql.findOfMember, [org, user])) {
+  for (const trial of await tx.run(sql.listPending, [org, ...pageValues(undefined)])) {
     const tried = await triedRecords(locked, trial);
     const own = [...tried.groups, ...tried.devices].flatMap(({ id, user_id }) => (user_id === user ? [id] : []));
     if (own.length === 0) continue;
@@ -189,7 +193,7 @@ export function trialsIn(context: Context) {
       ({ revision }) => ({ subject_id: id, revision }),
     );
   };
-  const isOver = ({ ends_at }: sql.TrialRow): boolean => context.clock() >= Date.parse(ends_at);
+  const isOver = ({ ends_at }: TrialRow): boolean => context.clock() >= Date.parse(ends_at);
   return {
     /** Those that are pending. */
     async list(org: OrganizationId, page?: Page): Promise<readonly TrialRecord[]> {
@@ -245,8 +249,7 @@ export function trialsIn(context: Context) {
         const write = () => writeOutcome(context, locked, by, widened(tried, wider));
         const revision = await judged(locked, trial, options, write);
         const text = wider === undefined ? null : JSON.stringify(wider);
-        const [row] = await locked.tx.run(sql.widenTrial, [org, id, text, revision]);
-        return row === undefined ? refuse({ code: 'unexpected' }) : recordOf(row);
+        return recordOf(await advance(locked, trial, { scope: text }, revision));
       }),
 
     /** Reverts a trial whose time is over. False where it is not pending any more, or not over. */

@@ -36,14 +36,11 @@ const insertWebhook = statement<WebhookRow>(
   `INSERT INTO webhooks AS w (org_id, id, name, url, events, offline_after, secret, created_at, updated_at, looked_at, looks, is_new, set_by)
    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, '-infinity', 0, true, $9) RETURNING ${webhookColumns}`,
 );
-/** Null stays. Values: organization, id, name, URL, events, offline after, now, whether it is confirmed, who. */
-const updateWebhook = statement<WebhookRow>(
+/** Values: organization, id, name, URL, events, offline after, now, since when it is paused, who set it. */
+const updateWebhook = statement<never>(
   'update_webhook',
-  `UPDATE webhooks w SET name = coalesce($3, w.name), url = coalesce($4, w.url), events = coalesce($5::text[], w.events),
-     offline_after = coalesce($6, w.offline_after), updated_at = $7,
-     paused_at = CASE WHEN $8 THEN NULL ELSE w.paused_at END,
-     set_by = CASE WHEN $8 OR (w.paused_at IS NULL AND $4 <> w.url) THEN $9::uuid ELSE w.set_by END
-   WHERE w.id = $2 AND ${inOrg('w')} RETURNING ${webhookColumns}`,
+  `UPDATE webhooks w SET name = $3, url = $4, events = $5::text[], offline_after = $6, updated_at = $7, paused_at = $8, set_by = $9
+   WHERE w.id = $2 AND ${inOrg('w')}`,
 );
 /** Values: organization, id. */
 const deleteWebhook = statement<WebhookRow>(
@@ -61,8 +58,8 @@ const countTests = statement<{ count: number }>(
 const mostTests = 10;
 const testSeconds = 60;
 
-const found = (row: WebhookRow | undefined): WebhookRecord =>
-  row === undefined ? refuse({ code: 'not_found', what: 'webhook' }) : webhookRecord(row);
+const existing = (row: WebhookRow | undefined): WebhookRow => row ?? refuse({ code: 'not_found', what: 'webhook' });
+const found = (row: WebhookRow | undefined): WebhookRecord => webhookRecord(existing(row));
 
 export function webhooksIn(context: Context) {
   const { reads } = context;
@@ -105,23 +102,23 @@ export function webhooksIn(context: Context) {
       org: OrganizationId,
       by: Actor,
       id: WebhookId,
-      {
-        name,
-        url,
-        events,
-        offline_after,
-        confirmed = false,
-      }: Partial<WebhookFields> & { readonly confirmed?: boolean },
+      { confirmed = false, ...given }: Partial<WebhookFields> & { readonly confirmed?: boolean },
     ): Promise<WebhookRecord> {
-      const fields = [name ?? null, url ?? null, events ?? null, offline_after ?? null];
-      const given = [...fields, now(context), confirmed, by.user_id];
       const { after: updated } = await inOrganization(
         context,
         org,
         by,
         async ({ tx }) => {
-          const before = found((await tx.run(getWebhook, [org, id]))[0]);
-          return { before, after: found((await tx.run(updateWebhook, [org, id, ...given]))[0]) };
+          const row = existing((await tx.run(getWebhook, [org, id]))[0]);
+          const { name = row.name, url = row.url, events = row.events, offline_after = row.offline_after } = given;
+          const paused_at = confirmed ? null : row.paused_at;
+          // Who says where it sends to, answers for it.
+          const set_by = confirmed || (row.paused_at === null && url !== row.url) ? by.user_id : row.set_by;
+          const updated_at = now(context);
+          const values = [org, id, name, url, events, offline_after, updated_at, paused_at, set_by];
+          await tx.run(updateWebhook, values);
+          const after = { ...row, name, url, events: [...events], offline_after, updated_at, paused_at, set_by };
+          return { before: webhookRecord(row), after: webhookRecord(after) };
         },
         ({ before, after }) => ({ ...subject(before), ...changeOf(before, after) }),
       );

@@ -18,12 +18,38 @@ export function startTrial(context: Context, by: Actor, { confirm_within, scope 
   };
 }
 
-/** Values: trial, organization, start, end, who, scope, groups, devices, revision. */
-const insertTrial = statement<never>(
-  'insert_trial',
-  `INSERT INTO trials (id, org_id, state, started_at, ends_at, user_id, scope, groups, devices, revision)
-   VALUES ($1, $2, 'pending', $3, $4, $5, $6, $7::uuid[], $8::uuid[], $9)`,
+export interface TrialRow {
+  readonly id: string;
+  readonly org_id: string;
+  readonly state: 'pending' | 'confirmed' | 'reverted' | 'expired';
+  readonly started_at: string;
+  readonly ends_at: string;
+  readonly user_id: string;
+  readonly scope: string | null;
+  readonly groups: readonly string[];
+  readonly devices: readonly string[];
+  readonly revision: number;
+  readonly ended_at: string | null;
+  readonly ended_by: string | null;
+}
+
+export const trialColumns =
+  'id, org_id, state, started_at, ends_at, user_id, scope, groups, devices, revision, ended_at, ended_by';
+
+/** Values: those of the columns. */
+const writeTrial = statement<never>(
+  'write_trial',
+  `INSERT INTO trials (${trialColumns}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8::uuid[], $9::uuid[], $10, $11, $12)
+   ON CONFLICT (id) DO UPDATE SET state = excluded.state, scope = excluded.scope, groups = excluded.groups, devices = excluded.devices,
+     revision = excluded.revision, ended_at = excluded.ended_at, ended_by = excluded.ended_by`,
 );
+
+export async function putTrial(tx: Runner, trial: TrialRow): Promise<TrialRow> {
+  const { id, org_id, state, started_at, ends_at, user_id, scope, groups, devices, revision } = trial;
+  const values = [id, org_id, state, started_at, ends_at, user_id, scope, groups, devices, revision];
+  await tx.run(writeTrial, [...values, trial.ended_at, trial.ended_by]);
+  return trial;
+}
 
 export interface TriedRecords {
   readonly groups?: readonly string[];
@@ -38,6 +64,18 @@ export async function keepTrial(
   { id, started_at, ends_at, by, scope }: StartedTrial,
   { groups = [], devices = [], revision }: TriedRecords,
 ): Promise<void> {
-  const selectors = scope === undefined ? null : JSON.stringify(scope);
-  await tx.run(insertTrial, [id, org, started_at, ends_at, by, selectors, groups, devices, revision]);
+  await putTrial(tx, {
+    id,
+    org_id: org,
+    state: 'pending',
+    started_at,
+    ends_at,
+    user_id: by,
+    scope: scope === undefined ? null : JSON.stringify(scope),
+    groups,
+    devices,
+    revision,
+    ended_at: null,
+    ended_by: null,
+  });
 }

@@ -1,17 +1,9 @@
 /** Owns the writing of one device: as it is decided, with its token and its audit entry. */
 import * as decide from '../../../../organization/decide/device.ts';
-import { parseTokenId } from '../../../../policy/ids.ts';
 import type { NewDevice } from '../../data/devices.ts';
 import type { DeviceRecord, Stored } from '../../data/records.ts';
-import { statement } from '../../postgres/sql.ts';
+import { insertToken } from '../token.ts';
 import { decided, type Deciding } from './deciding.ts';
-
-/** Values: id, digest in hexadecimal, user, organization, device, name, now. */
-const insertToken = statement<never>(
-  'insert_token_of_new_device',
-  `INSERT INTO tokens (id, digest, user_id, org_id, device_id, name, scope, created_at)
-   VALUES ($1, decode($2, 'hex'), $3, $4, $5, $6, 'full', $7)`,
-);
 
 export interface DeviceCreation extends decide.DeviceCreation {
   readonly device: Pick<NewDevice, 'user_id' | 'fields' | 'token'>;
@@ -22,8 +14,8 @@ export function createDevice(deciding: Deciding, creation: DeviceCreation): Stor
   const { user_id, token } = creation.device;
   const decision = decide.createDevice(deciding, creation);
   if (token !== undefined) {
-    const digest = Buffer.from(token.digest).toString('hex');
-    records.also(insertToken, [parseTokenId(context.newId()), digest, user_id, org, creation.id, token.name, at]);
+    const of = [user_id, org, creation.id];
+    records.also(insertToken, [context.newId(), Buffer.from(token.digest), ...of, token.name, 'full', null, at]);
   }
   return decided(deciding, decision);
 }
