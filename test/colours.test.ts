@@ -34,9 +34,9 @@ test('green is for what is in force', () => {
     /'good'|"good"|figure-good|note-good/.test(text) ? [path] : [],
   );
   expect(pages.toSorted()).toEqual([
-    'components/tag.tsx',
+    'components/page.tsx',
     'device/device-state.tsx',
-    'overview/fleet-state.tsx',
+    'overview/figures.tsx',
     'pages/groups.tsx',
   ]);
 });

@@ -1,26 +1,32 @@
-/**
- * Owns one entry of the activity feed: a sentence, the state before and after, its origin, and how to restore the
- * earlier state.
- */
+/** Owns one entry of the activity feed: a sentence with names, the state before and after, its origin, and how to take the change back. */
 import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
-import { useState, type ReactNode } from 'react';
+import { useState, useMemo, type ReactNode } from 'react';
 import type { AuditEntry } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { actorName } from '../../client/words/action.ts';
 import { deviceChanges, fieldLines, groupChanges, type Line } from '../../client/words/changes.ts';
 import { sentenceOf, unseenGroup, type Names, type Sentence } from '../../client/words/sentence.ts';
 import { shortId } from '../../client/words/short-id.ts';
-import type { Confirmation } from '../components/confirm.tsx';
+import type { Confirmation } from '../components/dialog.tsx';
 import { DownIcon, UpIcon } from '../components/icons.tsx';
-import { Ago } from '../components/time.tsx';
-import { failed } from '../components/toast.tsx';
+import { Ago, Lines } from '../components/page.tsx';
+import { failed, notify } from '../components/toast.tsx';
 import type { Target } from '../group/restore.tsx';
 import { credentialName } from '../model/activity.ts';
-import { useSnapshot } from '../state/organization.ts';
-import { useSession } from '../state/session.ts';
-import { askWayBack, deviceWayBack } from './device-way-back.tsx';
-import { Lines } from '../components/lines.tsx';
+import {
+  useSnapshot,
+  deviceName,
+  useAddressOwners,
+  useLive,
+  useMembers,
+  useOrganizations,
+} from '../state/organization.ts';
+import { useSession, type Session } from '../state/session.ts';
+import type { Device, UpdateDevice } from '../../api/device.ts';
+import { ChangePreview } from '../change/change-preview.tsx';
+import { writeOrAsk } from '../state/write.ts';
+import { useQuery } from '@tanstack/react-query';
 
 const isAbout = (kind: 'SecurityGroup' | 'Device', { operation }: AuditEntry): boolean => operation.endsWith(kind);
 
@@ -164,4 +170,80 @@ export function Entry({
       </button>
     </li>
   );
+}
+
+/** By name, how the question calls each and what it is where it is absent. */
+const fields = {
+  hostname: ['name', ''],
+  tunnel_ip: ['tunnel address', ''],
+  addresses: ['addresses', []],
+  labels: ['labels', []],
+  security_groups: ['groups', []],
+} as const;
+const isField = (name: string): name is keyof typeof fields => Object.hasOwn(fields, name);
+
+/** What the entry changed of these fields, as it was before; undefined where it changed none. */
+function deviceWayBack({ operation, before, after, revision }: AuditEntry): UpdateDevice | undefined {
+  if (operation !== 'updateDevice' || before === undefined || after === undefined || revision === undefined)
+    return undefined;
+  const empty = Object.fromEntries(Object.entries(fields).map(([name, [, absent]]) => [name, absent]));
+  const old: Readonly<Record<string, unknown>> = { ...empty, ...before };
+  const now: Readonly<Record<string, unknown>> = { ...empty, ...after };
+  const changed = Object.keys(fields).filter((name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]));
+  return changed.length === 0 ? undefined : Object.fromEntries(changed.map((name) => [name, old[name]]));
+}
+
+/** The question before it, with what it changes. The device must not have changed after that. */
+function askWayBack(device: Device, back: UpdateDevice, client: Session['client']): Confirmation {
+  const { id, organization_id: org, revision } = device;
+  const body: ReactNode = (
+    <div className="stack">
+      <p>
+        Its{' '}
+        {Object.keys(back)
+          .map((name) => (isField(name) ? fields[name][0] : name))
+          .join(' and ')}{' '}
+        become what they were before this change.
+      </p>
+      <ChangePreview change={{ devices: [{ id, ...back }] }} />
+    </div>
+  );
+  return {
+    title: `Take back the change of ${deviceName(device)}?`,
+    isWide: true,
+    body,
+    action: 'Take it back',
+    act: async () => {
+      await writeOrAsk((agreed) => client.devices.update(org, id, back, { ifMatch: revision, ...agreed }));
+      notify(`The change of ${deviceName(device)} is taken back.`);
+    },
+  };
+}
+
+export function useSentenceNames(): Names {
+  const { deviceById, groupById } = useSnapshot();
+  const { client } = useSession();
+  const { id: org } = useLive();
+  const { data: members } = useMembers();
+  const { data: organizations } = useOrganizations();
+  const { data: keys } = useQuery({
+    queryKey: ['keys', org],
+    queryFn: ({ signal }) => client.enrollmentKeys.list(org, { signal }),
+  });
+  const owners = useAddressOwners();
+  return useMemo(() => {
+    const others = new Map<string, string>([
+      ...(members ?? []).map(({ user_id, username }) => [user_id, username] as const),
+      ...[...(organizations ?? []), ...(keys ?? [])].map(({ id, name }) => [id, name] as const),
+    ]);
+    return {
+      deviceOf: (id) => {
+        const device = deviceById.get(id);
+        return device === undefined ? undefined : deviceName(device);
+      },
+      groupOf: (id) => groupById.get(id)?.group_name,
+      otherOf: (id) => others.get(id) || undefined,
+      ownerOf: (address) => owners.get(address),
+    };
+  }, [deviceById, groupById, members, organizations, keys, owners]);
 }

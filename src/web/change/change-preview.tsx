@@ -1,21 +1,21 @@
-/** Owns the preview of a change on a page: who gains and who loses what, where the present policy is in force, warnings, and tests that would fail. */
+/** Owns the preview of a change, asked of the server before it is written and again whenever the organization changes: who gains and who loses what, where the present policy is in force, warnings, and tests that would fail. */
 import { Button } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { exactTraffic, notInForceNote, tooMuchNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
-import { Lines } from '../components/lines.tsx';
+import { Lines, Tag } from '../components/page.tsx';
 import { sentence } from '../components/sentence.ts';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
-import { Tag } from '../components/tag.tsx';
-import { isOpen } from '../model/open-devices.ts';
+import { isOpen } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
-import { deviceName } from '../state/live.ts';
-import { useSnapshot } from '../state/organization.ts';
+import { deviceName, useSnapshot, useLive } from '../state/organization.ts';
 import { usePolicyTests } from '../state/policy-tests.ts';
-import { useSimulation, type AskedSimulation } from './simulation.ts';
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { useAskedOnChange } from '../state/overview.ts';
+import { useSession } from '../state/session.ts';
 
 /** Lines before "Show all": a change to a large fleet may have thousands. */
 const firstLines = 12;
@@ -222,3 +222,72 @@ export function SimulationView({ asked }: { readonly asked: AskedSimulation }): 
 export function ChangePreview({ change }: { readonly change: ChangeSetBody }): ReactNode {
   return <SimulationView asked={useSimulation(change)} />;
 }
+
+/** Affected devices in one answer. */
+const pageSize = 500;
+
+interface AskedSimulation {
+  /** What is known so far; `devices` may be fewer than `affected`. */
+  readonly simulation: Simulation | undefined;
+  readonly error: Error | null;
+  readonly retry: () => void;
+  /** Asks for further affected devices; undefined where there are none. */
+  readonly loadMore: (() => void) | undefined;
+  readonly isLoadingMore: boolean;
+}
+
+/** The pages as one answer: warnings and tests are about the whole change on each. */
+const joined = (pages: readonly Simulation[]): Simulation | undefined => {
+  const [first] = pages;
+  const tooMuch = pages.flatMap(({ too_much }) => too_much ?? []);
+  return (
+    first && {
+      ...first,
+      devices: pages.flatMap(({ devices }) => devices),
+      in_force: Object.assign({}, ...pages.map(({ in_force }) => in_force)) as Simulation['in_force'],
+      gained: pages.flatMap(({ gained }) => gained),
+      lost: pages.flatMap(({ lost }) => lost),
+      ...(tooMuch.length > 0 && {
+        too_much: {
+          gained: tooMuch.reduce((sum, { gained }) => sum + gained, 0),
+          lost: tooMuch.reduce((sum, { lost }) => sum + lost, 0),
+        },
+      }),
+    }
+  );
+};
+
+const question = 'simulation';
+
+export function useSimulation(change: ChangeSetBody): AskedSimulation {
+  const { client } = useSession();
+  const { id } = useLive();
+  useAskedOnChange(question);
+  const query = useInfiniteQuery({
+    queryKey: [question, id, JSON.stringify(change)],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam, signal }) =>
+      client.request('simulateChanges', {
+        params: { org_id: id },
+        body: change,
+        query: { limit: pageSize, force: true, ...(pageParam !== undefined && { after: pageParam }) },
+        signal,
+      }),
+    getNextPageParam: ({ next }) => next,
+    staleTime: 0,
+    gcTime: 0,
+  });
+  return {
+    simulation: joined((query.data?.pages ?? []).map(({ value }) => value)),
+    error: query.error,
+    retry: () => void query.refetch(),
+    loadMore: query.hasNextPage ? () => void query.fetchNextPage() : undefined,
+    isLoadingMore: query.isFetchingNextPage,
+  };
+}
+
+/** The devices that the change would leave with the default group, as far as the answer names them. */
+export const openedIn = (simulation: Simulation | undefined): ReadonlySet<string> =>
+  new Set<string>(
+    (simulation?.warnings ?? []).flatMap(({ code, devices = [] }) => (code === 'would_open' ? devices : [])),
+  );

@@ -1,7 +1,8 @@
-/** Owns dialogs: each is there while it is open, gives the focus back, and keeps its buttons in sight. */
-import { Button, Modal, type ButtonProps, type ModalProps } from '@mantine/core';
+/** Owns dialogs: each is there while it is open, gives the focus back, and keeps its buttons in sight. A confirmation comes before what cannot be undone, and before unsaved work is lost. */
+import { Button, Modal, TextInput, type ButtonProps, type ModalProps } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
-import type { Write } from '../state/write.ts';
+import { useWrite, type Write } from '../state/write.ts';
+import { useBlocker } from '@tanstack/react-router';
 
 interface DialogProps extends Pick<ModalProps, 'size' | 'closeOnClickOutside' | 'closeOnEscape' | 'withCloseButton'> {
   readonly title: string;
@@ -124,5 +125,82 @@ export function DialogButton({
       </Button>
       {isOpen ? dialog(() => setOpen(false)) : null}
     </>
+  );
+}
+
+export interface Confirmation {
+  readonly title: string;
+  readonly body: ReactNode;
+  readonly action: string;
+  readonly act: () => Promise<unknown>;
+  /** With room for a preview of what it changes. */
+  readonly isWide?: true;
+  /** What the person types before, because so much goes with it. */
+  readonly typed?: string;
+}
+
+function Question({
+  confirmation: { title, body, action, act, isWide, typed },
+  close,
+}: {
+  readonly confirmation: Confirmation;
+  readonly close: () => void;
+}): ReactNode {
+  const [text, setText] = useState('');
+  const write = useWrite(async () => {
+    await act();
+    close();
+  });
+  return (
+    <FormDialog
+      title={title}
+      size={isWide === true ? 'xl' : 'md'}
+      close={close}
+      write={write}
+      action={action}
+      danger
+      disabled={typed !== undefined && text.trim() !== typed.trim()}
+      focusCancel={typed === undefined}
+    >
+      {typeof body === 'string' ? <p>{body}</p> : body}
+      {typed === undefined ? null : (
+        <TextInput
+          label={`Type its name: ${typed}`}
+          value={text}
+          onChange={(event) => setText(event.currentTarget.value)}
+          autoComplete="off"
+          data-autofocus
+        />
+      )}
+    </FormDialog>
+  );
+}
+
+export function Confirm({
+  confirmation,
+  close,
+}: {
+  readonly confirmation: Confirmation | undefined;
+  readonly close: () => void;
+}): ReactNode {
+  return confirmation === undefined ? null : <Question confirmation={confirmation} close={close} />;
+}
+
+export function LeaveGuard({ guarded }: { readonly guarded: () => boolean }): ReactNode {
+  const { status, proceed, reset } = useBlocker({
+    shouldBlockFn: guarded,
+    enableBeforeUnload: guarded,
+    withResolver: true,
+  });
+  if (status !== 'blocked') return null;
+  return (
+    <Dialog close={reset} title="Leave without saving?">
+      <p>This group has changes that are not saved. Leaving discards them.</p>
+      <DialogFoot cancel={proceed} cancelLabel="Leave and lose them">
+        <Button onClick={reset} data-autofocus>
+          Stay here
+        </Button>
+      </DialogFoot>
+    </Dialog>
   );
 }

@@ -3,11 +3,8 @@ import { Button } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Line } from '../../client/words/changes.ts';
-import { Lines } from './lines.tsx';
+import { Lines, Tag, Ago, Card } from './page.tsx';
 import { ListState } from './placeholders.tsx';
-import { Tag } from './tag.tsx';
-import { Ago } from './time.tsx';
-import { Card } from './page.tsx';
 
 const pageSize = 10;
 

@@ -3,9 +3,8 @@ import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { RingfenceError } from '../../client/error.ts';
-import { Loading } from './loading.tsx';
+import { Loading, PageTitle } from './page.tsx';
 import { sentence } from './sentence.ts';
-import { PageTitle } from './page.tsx';
 
 /** `whole`: it is the page itself, not a part of one. */
 export function Empty({

@@ -1,6 +1,6 @@
 /** Proves how times are worded. */
 import { expect, test } from 'vitest';
-import { ago } from './time.tsx';
+import { ago } from './page.tsx';
 
 const [second, minute, hour, day] = [1_000, 60_000, 3_600_000, 86_400_000];
 

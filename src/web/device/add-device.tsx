@@ -1,17 +1,20 @@
 /** Owns adding a device to the organization: an enrollment key, and the command to run with it. */
-import { MultiSelect, NumberInput, Select, TextInput } from '@mantine/core';
+import { MultiSelect, NumberInput, Select, TextInput, Button, SegmentedControl } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
-import { UnknownLabels } from '../components/unknown-labels.tsx';
-import { Dialog, FormDialog } from '../components/dialog.tsx';
+import { UnknownLabels, LabelInput } from '../group/far-end-input.tsx';
+import { Dialog, FormDialog, DialogFoot } from '../components/dialog.tsx';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { endOf, lengthChoices } from '../model/expiry.ts';
 import { labelFault } from '../model/labels.ts';
-import { useRights, useSnapshot } from '../state/organization.ts';
+import { useRights, useSnapshot, deviceName } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
-import { JoinInstructions } from './join-instructions.tsx';
-import { LabelInput } from './label-input.tsx';
+import { Link } from '@tanstack/react-router';
+import { CheckIcon } from '../components/icons.tsx';
+import { TakeAway } from '../components/secret.tsx';
+import { writeEnrollmentKey } from '../../policy/names/enrollment-key.ts';
+import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
 
 export const keysKey = (org: string): readonly string[] => ['keys', org];
 
@@ -115,5 +118,96 @@ export function AddDevice({ close, org }: { readonly close: () => void; readonly
       ) : null}
       {wrongLabel === undefined ? <UnknownLabels labels={labels} areKnownToGroups /> : null}
     </FormDialog>
+  );
+}
+
+type InstallMethod = 'service' | 'program';
+
+/** The key is typed or read from a file: a list of processes shows every argument to everybody on the machine. */
+const linesFor: Readonly<Record<InstallMethod, string>> = {
+  service: 'sudo apt install ringfence-agent\nsudo ringfence-enroll --interface wg0',
+  program:
+    '(umask 077; cat > enrollment-key)   # paste the key, then Ctrl+D\nsudo ringfence agent --interface wg0 --enroll-file enrollment-key',
+};
+
+/** Devices that came while these lines were shown. */
+function Joined({
+  org,
+  since,
+  uses,
+}: {
+  readonly org: string;
+  readonly since: ReadonlySet<string>;
+  readonly uses: number;
+}) {
+  const { devices } = useSnapshot();
+  const joined = devices.filter(({ id }) => !since.has(id));
+  return (
+    <div className="stack tight" role="status" aria-label="Joined">
+      {joined.map((device) => (
+        <p key={device.id} className="row joined">
+          <CheckIcon size={16} />
+          <span>
+            <Link className="link" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
+              {deviceName(device)}
+            </Link>{' '}
+            joined
+          </span>
+        </p>
+      ))}
+      {joined.length < uses ? (
+        <p className="row dimmed">
+          <span className="pulse" aria-hidden="true" />
+          {joined.length === 0 ? 'Waiting for the device…' : 'Waiting for more…'}
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+function JoinInstructions({
+  org,
+  made,
+  leave,
+}: {
+  readonly org: string;
+  readonly made: IssuedEnrollmentKey;
+  readonly leave: () => void;
+}): ReactNode {
+  const { deviceById } = useSnapshot();
+  const [since] = useState<ReadonlySet<string>>(() => new Set(deviceById.keys()));
+  const [way, setWay] = useState<InstallMethod>('service');
+  const server = addressForDevices(made.public_url, location.origin);
+  const key = writeEnrollmentKey(made.key, made.organization_id, server);
+  return (
+    <div className="stack">
+      <TakeAway text={key} label="The key" />
+      <p className="note note-warn">The key is shown only now. It carries the server and the organization.</p>
+      <SegmentedControl
+        aria-label="How the agent runs"
+        value={way}
+        onChange={(value) => setWay(value === 'program' ? 'program' : 'service')}
+        data={[
+          { value: 'service', label: 'As a service (Debian, systemd)' },
+          { value: 'program', label: 'By hand' },
+        ]}
+      />
+      <p>
+        Run this on {made.uses_left === 1 ? 'the device' : `up to ${made.uses_left} devices`}, with the interface to
+        guard in place of <code>wg0</code>. {way === 'service' ? 'It asks for the key.' : ''}
+      </p>
+      <TakeAway text={linesFor[way]} label="The command" />
+      {isLoopback(server) ? (
+        <p className="note note-warn" role="alert">
+          The key names <code>{server}</code>, which is this machine only: no other device reaches it there. Add{' '}
+          <code>--server</code> with the address that devices reach, or start the server with it as{' '}
+          <code>--public-url</code>.
+        </p>
+      ) : null}
+      <Joined org={org} since={since} uses={made.uses_left} />
+      <DialogFoot>
+        <Button onClick={leave}>Done</Button>
+      </DialogFoot>
+    </div>
   );
 }

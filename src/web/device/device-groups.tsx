@@ -7,16 +7,13 @@ import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../components/icons.tsx';
-import { deviceName } from '../state/live.ts';
-import { useSnapshot, useRights } from '../state/organization.ts';
-import { writeOrAsk } from '../state/refusal.ts';
+import { deviceName, useSnapshot, useRights } from '../state/organization.ts';
+import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
 import { groupsOf } from '../../organization/of-records.ts';
 import { plural } from '../model/rule-text.ts';
-import { Tag } from '../components/tag.tsx';
+import { Tag, Card } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
-import { Card } from '../components/page.tsx';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
 const moved = (list: readonly string[], index: number, by: 1 | -1): readonly string[] => {

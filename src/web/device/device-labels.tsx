@@ -2,21 +2,16 @@
 import { useEffect, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { Line } from '../../client/words/changes.ts';
-import { SimulationView } from '../change/change-preview.tsx';
-import { openedIn, useSimulation } from '../change/simulation.ts';
+import { SimulationView, openedIn, useSimulation } from '../change/change-preview.tsx';
 import { FormDialog } from '../components/dialog.tsx';
-import { Lines } from '../components/lines.tsx';
-import { Tag } from '../components/tag.tsx';
+import { Lines, Tag, Card } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
-import { Card } from '../components/page.tsx';
 import { groupMoves } from '../model/device-policy.ts';
 import { labelFault } from '../model/labels.ts';
-import { deviceName } from '../state/live.ts';
-import { useRights, useSnapshot } from '../state/organization.ts';
-import { writeOrAsk, type Seen } from '../state/refusal.ts';
+import { deviceName, useRights, useSnapshot } from '../state/organization.ts';
+import { writeOrAsk, useWrite, type Seen } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
-import { LabelInput } from './label-input.tsx';
+import { LabelInput } from '../group/far-end-input.tsx';
 
 const listed = (names: readonly string[]): string => `${names.length === 1 ? 'group' : 'groups'} ${names.join(', ')}`;
 

@@ -1,10 +1,12 @@
-/** Owns how a device's state is shown: whether its policy is in force, and whether it is connected. */
+/** Owns how the state of devices is shown: whether the policy is in force on one and on how many, and whether a device is connected. */
 import type { ReactNode } from 'react';
 import type { DeviceStatus } from '../../api/device.ts';
-import { inForceTitles, inForceMeanings, type InForce } from '../../api/enforcement/in-force.ts';
-import { Tag, type Tone } from '../components/tag.tsx';
-import { ago } from '../components/time.tsx';
+import { inForceTitles, inForceMeanings, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
+import { Tag, ago, type Tone } from '../components/page.tsx';
 import { stateOf } from '../model/device-state.ts';
+import type { Convergence } from '../../api/enforcement/convergence.ts';
+import { grouped } from '../../client/words/number.ts';
+import { plural } from '../model/rule-text.ts';
 
 export const stateTones: { readonly [Word in InForce]: Tone } = {
   yes: 'good',
@@ -54,6 +56,25 @@ export function DeviceStateTag({
         <Tag tone={stateTones[state]}>{stateTitle(state)}</Tag>
       )}
       {status === undefined || state === 'never_seen' ? null : <Presence isOnline={status.online} />}
+    </span>
+  );
+}
+
+type Counts = Omit<Convergence, 'revision' | 'pending'>;
+const countOf = (counts: Counts, word: InForce): number => counts[word === 'yes' ? 'in_force' : word];
+
+export function InForceCount({ counts }: { readonly counts: Counts }): ReactNode {
+  const rest = mostUrgentFirst.filter((word) => word !== 'yes' && countOf(counts, word) > 0);
+  return (
+    <span className="tags">
+      <span>
+        In force on {grouped(counts.in_force)} of {plural(counts.devices, 'device')}
+      </span>
+      {rest.map((word) => (
+        <Tag key={word} tone={stateTones[word]}>
+          {grouped(countOf(counts, word))} {inForceTitles[word]}
+        </Tag>
+      ))}
     </span>
   );
 }

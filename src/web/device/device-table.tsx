@@ -5,14 +5,12 @@ import { Link } from '@tanstack/react-router';
 import { useVirtualizer, type Rect, type Virtualizer } from '@tanstack/react-virtual';
 import { memo, useCallback, useEffect, useRef, useState, type MouseEvent, type ReactNode } from 'react';
 import type { Device, DeviceStatus } from '../../api/device.ts';
-import { Tag } from '../components/tag.tsx';
-import { Ago } from '../components/time.tsx';
+import { Tag, Ago } from '../components/page.tsx';
 import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { versionOf, type DeviceColumn } from '../model/device-search.ts';
 import { fittingLabels } from '../model/labels.ts';
 import { plural } from '../model/rule-text.ts';
-import { deviceName } from '../state/live.ts';
-import { useNames, useSnapshot, useStatuses } from '../state/organization.ts';
+import { deviceName, useNames, useSnapshot, useStatuses } from '../state/organization.ts';
 import { DeviceStateTag } from './device-state.tsx';
 
 const columns: readonly (readonly [DeviceColumn, string])[] = [
@@ -166,7 +164,7 @@ const Row = memo(function Row({
   );
 });
 
-export interface Selection {
+interface Selection {
   readonly chosen: ReadonlySet<string>;
   readonly choose: (ids: ReadonlySet<string>) => void;
 }

@@ -11,17 +11,14 @@ import type { Device } from '../../api/device.ts';
 import type { RefusedAddress } from '../../api/isolation.ts';
 import { peerWord } from '../../client/words/rule.ts';
 import { FormDialog } from '../components/dialog.tsx';
-import { Ago, clockTime } from '../components/time.tsx';
-import { UnknownLabels } from '../components/unknown-labels.tsx';
+import { Ago, clockTime } from '../components/page.tsx';
+import { UnknownLabels, LabelInput } from '../group/far-end-input.tsx';
 import { notify } from '../components/toast.tsx';
 import { labelFault } from '../model/labels.ts';
-import { useDeviceNames } from '../state/fleet.ts';
-import { deviceName } from '../state/live.ts';
-import { useNames, useRights } from '../state/organization.ts';
+import { useDeviceNames, deviceName, useNames, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
-import { InForceCount } from './in-force-count.tsx';
-import { LabelInput } from './label-input.tsx';
+import { InForceCount } from './device-state.tsx';
 
 const hour = 3_600_000;
 const durations: Readonly<Record<string, { readonly label: string; readonly ms?: number }>> = {

@@ -20,13 +20,10 @@ import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { contentOf, emptyContent, type Content } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
 import { freeName, testOf } from '../policy-test/test-draft.ts';
-import { useDeviceNames } from '../state/fleet.ts';
-import { deviceName } from '../state/live.ts';
-import { useLive, useRights, useSnapshot } from '../state/organization.ts';
+import { useDeviceNames, deviceName, useLive, useRights, useSnapshot } from '../state/organization.ts';
 import { usePolicyTests, withoutResult, type TestRun } from '../state/policy-tests.ts';
-import { writeOrAsk } from '../state/refusal.ts';
+import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 import { draftedRule, draftedTest, farEndChoices, usualChoice } from './flow-draft.ts';
 

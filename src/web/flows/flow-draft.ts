@@ -36,7 +36,7 @@ export const isAllowable = (flow: Refused): boolean =>
   trafficOf(flow) !== undefined;
 
 /** A far end that a rule may name, as a chip, and how many devices that means now. */
-export interface FarEndChoice {
+interface FarEndChoice {
   readonly chip: string;
   /** Of an address: none. */
   readonly devices: readonly Pick<Device, 'id'>[];

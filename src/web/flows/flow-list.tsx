@@ -3,14 +3,11 @@ import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Flow } from '../../api/flows/flow.ts';
-import { type DecisionTense, flowDirection, flowReason, flowTraffic } from '../../client/words/flow.ts';
-import { Tag } from '../components/tag.tsx';
-import { Ago } from '../components/time.tsx';
+import { flowDirection, flowReason, flowTraffic, type DecisionTense } from '../../client/words/flow.ts';
+import { Tag, Ago } from '../components/page.tsx';
 import { plural, serviceName } from '../model/rule-text.ts';
-import { useDeviceNames } from '../state/fleet.ts';
-import { deviceName } from '../state/live.ts';
-import { useLive, useSnapshot } from '../state/organization.ts';
-import type { FlowRow } from './flow-rows.ts';
+import { useDeviceNames, deviceName, useLive, useSnapshot } from '../state/organization.ts';
+import type { FlowRow } from './flow-search.ts';
 
 function DeviceEnd({ id, hostname }: { readonly id: string; readonly hostname: string | undefined }): ReactNode {
   const { id: org } = useLive();

@@ -1,4 +1,4 @@
-/** Owns which traffic the page shows: filters from the URL, and the question to the server that they mean. */
+/** Owns which traffic the page shows: filters from the URL, the question to the server that they mean, and sums of the same traffic as one row. */
 import type { Flow, FlowQuery } from '../../api/flows/flow.ts';
 import { parseRange } from '../../policy/address.ts';
 import { protocolNumber } from '../../policy/flow/protocol.ts';
@@ -90,4 +90,37 @@ export function flowQuery(search: FlowSearch, names: DeviceNames, now: number): 
     ...(since !== undefined && { since: time(since) }),
     ...(until !== undefined && { until: time(until) }),
   };
+}
+
+export interface FlowRow {
+  readonly key: string;
+  /** The newest sum: its decision and its names. */
+  readonly flow: Flow;
+  /** Packets of all sums. */
+  readonly packets: number;
+  /** The beginning of the oldest sum. */
+  readonly since: string;
+}
+
+const keyOf = ({ device_id, direction, verdict, far, protocol, port }: Flow): string =>
+  [device_id, direction, verdict, far, protocol, port].join(' ');
+
+/** From sums with the newest first, rows in the same order. */
+export function flowRows(flows: readonly Flow[]): readonly FlowRow[] {
+  const rows = new Map<string, FlowRow>();
+  for (const flow of flows) {
+    const key = keyOf(flow);
+    const known = rows.get(key);
+    rows.set(
+      key,
+      known === undefined
+        ? { key, flow, packets: flow.packets, since: flow.since }
+        : {
+            ...known,
+            packets: known.packets + flow.packets,
+            since: flow.since < known.since ? flow.since : known.since,
+          },
+    );
+  }
+  return [...rows.values()];
 }

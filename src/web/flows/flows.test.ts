@@ -5,8 +5,7 @@ import type { Flow } from '../../api/flows/flow.ts';
 import { parseDeviceId } from '../../policy/ids.ts';
 import type { DeviceNames } from '../model/far-end.ts';
 import { draftedRule, draftedTest, farEndChoices, isAllowable, usualChoice } from './flow-draft.ts';
-import { flowRows } from './flow-rows.ts';
-import { flowQuery, isFiltered, parseFlowSearch } from './flow-search.ts';
+import { flowRows, flowQuery, isFiltered, parseFlowSearch } from './flow-search.ts';
 
 const id = '00000000-0000-4000-8000-000000000001';
 const names: DeviceNames = {

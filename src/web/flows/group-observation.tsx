@@ -7,14 +7,13 @@ import type { GroupObservation } from '../../api/usage/group-observation.ts';
 import { asDecided, coverageWords, wouldWords } from '../../client/words/observation.ts';
 import { isEnforced } from '../../policy/effective.ts';
 import { ListState } from '../components/placeholders.tsx';
-import { Ago } from '../components/time.tsx';
-import { Card } from '../components/page.tsx';
+import { Ago, Card } from '../components/page.tsx';
 import { plural } from '../model/rule-text.ts';
 import { useOrganization, useRights } from '../state/organization.ts';
 import { useAskedOnChange } from '../state/overview.ts';
 import { useSession } from '../state/session.ts';
 import { FlowList } from './flow-list.tsx';
-import { flowRows } from './flow-rows.ts';
+import { flowRows } from './flow-search.ts';
 import { RecordButton } from './observe-setting.tsx';
 
 const question = 'observation';

@@ -1,11 +1,16 @@
-/** Owns the menu of known services that adds a rule: the service, then its far end. */
+/** Owns the menu of known services that adds a rule: the service, then its far end. Any address is allowed only as an explicit answer. */
 import { Button, Menu } from '@mantine/core';
-import { useRef, useState, type ReactNode } from 'react';
+import { useRef, useState, useMemo, type ReactNode } from 'react';
 import type { Direction } from '../../policy/rule.ts';
 import { services, type Service } from '../../policy/services.ts';
 import { DownIcon } from '../components/icons.tsx';
 import { serviceRule, type DraftRule } from '../model/draft.ts';
-import { FarEndQuestion } from './far-end-question.tsx';
+import { Dialog, DialogFoot } from '../components/dialog.tsx';
+import { allDevicesChip, labelChip } from '../model/far-end.ts';
+import { countLabels } from '../model/labels.ts';
+import { plural } from '../model/rule-text.ts';
+import { useSnapshot } from '../state/organization.ts';
+import { FarEndInput } from './far-end-input.tsx';
 
 export function AddService({
   direction,
@@ -58,5 +63,68 @@ export function AddService({
         />
       )}
     </>
+  );
+}
+
+const shownLabels = 12;
+
+function FarEndQuestion({
+  service,
+  direction,
+  close,
+  add,
+}: {
+  readonly service: Service;
+  readonly direction: Direction;
+  /** Closes it, and gives the focus back. */
+  readonly close: () => void;
+  readonly add: (ranges: readonly string[]) => void;
+}): ReactNode {
+  const { devices } = useSnapshot();
+  const [chips, setChips] = useState<readonly string[]>([]);
+  const labels = useMemo(
+    // The narrowest first: a rule should admit no more than it must.
+    () => [...countLabels(devices)].toSorted(([, a], [, b]) => a - b).slice(0, shownLabels),
+    [devices],
+  );
+  const word = direction === 'inbound' ? 'From' : 'To';
+  const finish = (ranges: readonly string[]): void => {
+    add(ranges);
+    close();
+  };
+  return (
+    <Dialog close={close} title={`${service.name}: ${word.toLowerCase()} whom?`}>
+      <div className="stack">
+        {labels.length === 0 && devices.length === 0 ? null : (
+          <div className="tags" role="group" aria-label="Devices by what they are">
+            {labels.map(([label, count]) => (
+              <Button key={label} size="compact-sm" variant="default" onClick={() => finish([labelChip([label])])}>
+                {label} <span className="dimmed">&nbsp;{plural(count, 'device')}</span>
+              </Button>
+            ))}
+            <Button size="compact-sm" variant="default" onClick={() => finish([allDevicesChip])}>
+              all devices
+            </Button>
+          </div>
+        )}
+        <FarEndInput
+          label={word}
+          description="Addresses, prefixes, label:app, device:web-1"
+          placeholder="10.0.0.0/8, label:app …"
+          suggest="all"
+          chips={chips}
+          onChange={setChips}
+          error={undefined}
+        />
+        <DialogFoot cancel={close}>
+          <Button variant="default" onClick={() => finish([])}>
+            Any address
+          </Button>
+          <Button disabled={chips.length === 0} onClick={() => finish(chips)}>
+            Add the rule
+          </Button>
+        </DialogFoot>
+      </div>
+    </Dialog>
   );
 }

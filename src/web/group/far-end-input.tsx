@@ -1,12 +1,12 @@
-/** Owns the field for the far end of a rule: addresses, labels and devices as chips, with suggestions from the fleet. */
+/** Owns the fields that take labels, devices and addresses as chips, with suggestions from the fleet, and the warning about labels that no device has. */
 import { Pill, TagsInput } from '@mantine/core';
-import { useState, type ReactNode } from 'react';
+import { useState, useMemo, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { allDevicesChip, deviceChip, labelChip, type DeviceNames } from '../model/far-end.ts';
-import { countLabels } from '../model/labels.ts';
+import { countLabels, splitLabels } from '../model/labels.ts';
 import { plural } from '../model/rule-text.ts';
-import { useAddressOwners, useDeviceNames } from '../state/fleet.ts';
-import { useNames, useSnapshot } from '../state/organization.ts';
+import { useAddressOwners, useDeviceNames, useNames, useSnapshot } from '../state/organization.ts';
+import { labelsIn, unknownLabels } from '../../client/words/unknown-labels.ts';
 
 /** What was pasted may hold several; spaces alone part nothing, because they may stand around a dash. */
 const splitChips = (texts: readonly string[]): readonly string[] =>
@@ -119,4 +119,68 @@ export function FarEndInput({
       error={error}
     />
   );
+}
+
+export function LabelInput({
+  label,
+  description,
+  labels,
+  onChange,
+  error,
+  disabled = false,
+}: {
+  readonly label: string;
+  readonly description?: string;
+  readonly labels: readonly string[];
+  readonly onChange: (labels: readonly string[]) => void;
+  readonly error: string | undefined;
+  readonly disabled?: boolean;
+}): ReactNode {
+  const { devices } = useSnapshot();
+  const [typed, setTyped] = useState('');
+  const counts = useMemo(() => countLabels(devices), [devices]);
+  return (
+    <TagsInput
+      label={label}
+      description={description}
+      placeholder={labels.length === 0 ? 'app, prod …' : ''}
+      data={[...counts.keys()]}
+      limit={30}
+      searchValue={typed}
+      onSearchChange={setTyped}
+      dropdownOpened={typed !== ''}
+      renderOption={({ option }) => (
+        <span className="row between grow">
+          {option.value}
+          <span className="small dimmed">{plural(counts.get(option.value) ?? 0, 'device')}</span>
+        </span>
+      )}
+      value={[...labels]}
+      onChange={(texts) => onChange(splitLabels(texts))}
+      splitChars={[',', ';', ' ']}
+      acceptValueOnBlur
+      error={error}
+      disabled={disabled}
+    />
+  );
+}
+
+export function UnknownLabels({
+  labels,
+  areKnownToGroups = false,
+}: {
+  readonly labels: Iterable<string>;
+  /** A label that a group names is known before the first device has it. */
+  readonly areKnownToGroups?: boolean;
+}): ReactNode {
+  const { devices, groups } = useSnapshot();
+  const known = useMemo(
+    () => new Set([...countLabels(devices).keys(), ...(areKnownToGroups ? labelsIn(groups) : [])]),
+    [devices, groups, areKnownToGroups],
+  );
+  return unknownLabels(labels, known).map(({ label, near }) => (
+    <p key={label} className="note note-warn" role="status">
+      No device has label “{label}”{near === undefined ? ' yet.' : `. Did you mean “${near}”?`}
+    </p>
+  ));
 }

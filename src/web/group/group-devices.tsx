@@ -15,14 +15,11 @@ import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { countDeviceStates, lackingChange } from '../model/device-state.ts';
 import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
-import { deviceName } from '../state/live.ts';
-import { useSnapshot, useRights, useStatuses } from '../state/organization.ts';
-import { writeOrAsk } from '../state/refusal.ts';
+import { deviceName, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
+import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
-import { Tag } from '../components/tag.tsx';
+import { Tag, Card } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
-import { Card } from '../components/page.tsx';
 
 /** To choose from, and beside the rules, where a long list would push the timeline out of sight. */
 const shownDevices = 50;

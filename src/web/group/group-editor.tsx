@@ -1,7 +1,5 @@
-/**
- * Owns the editing of a group until it is saved: the draft, its problems, the preview, and conflicts with other
- * editors.
- */
+/** * Owns the editing of a group until it is saved: the draft, its problems, the preview, and conflicts with other
+ * editors. */
 import { Button, Textarea, TextInput } from '@mantine/core';
 import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
@@ -10,28 +8,34 @@ import type { RuleUsage } from '../../api/usage/rule-usage.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { labelsIn } from '../../client/words/unknown-labels.ts';
 import { adviceOn } from '../model/advice.ts';
-import { readDraft, withDrafted, type DraftedRule } from '../model/allow-draft.ts';
-import { difference, merge, patchOf } from '../model/group-diff.ts';
-import { contentOf, countFields, draftOf, judge, problemAt, type Content, type Draft } from '../model/draft.ts';
+import {
+  readDraft,
+  withDrafted,
+  difference,
+  merge,
+  patchOf,
+  contentOf,
+  countFields,
+  draftOf,
+  judge,
+  problemAt,
+  withoutUnused,
+  type DraftedRule,
+  type Content,
+  type Draft,
+} from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
-import { withoutUnused } from './without-unused.ts';
 import { isEnforced } from '../../policy/effective.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
-import { useDeviceNames } from '../state/fleet.ts';
-import { useRights, useSnapshot } from '../state/organization.ts';
-import { writeOrAsk } from '../state/refusal.ts';
+import { useDeviceNames, useRights, useSnapshot } from '../state/organization.ts';
+import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
-import { Confirm, type Confirmation } from '../components/confirm.tsx';
-import { UnknownLabels } from '../components/unknown-labels.tsx';
-import { LeaveGuard } from '../components/leave-guard.tsx';
-import { Merge, type EditConflict } from './conflict.tsx';
-import { Preview } from './preview.tsx';
-import { FarEndInput } from './far-end-input.tsx';
+import { Confirm, LeaveGuard, Dialog, DialogFoot, type Confirmation } from '../components/dialog.tsx';
+import { UnknownLabels, FarEndInput } from './far-end-input.tsx';
+import { Preview, Changes } from './preview.tsx';
 import { RuleEditor } from './rule-editor.tsx';
 import { notify } from '../components/toast.tsx';
-import { askTakenName } from './taken-name.ts';
-import { clockTime } from '../components/time.tsx';
+import { clockTime } from '../components/page.tsx';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
 export function DraftFields({
@@ -340,4 +344,77 @@ export function GroupEditor({
       ) : null}
     </div>
   );
+}
+
+interface EditConflict {
+  readonly base: Content;
+  readonly mine: Content;
+  readonly theirs: SecurityGroup;
+}
+
+function Merge({
+  conflict,
+  close,
+  choose,
+  busy,
+}: {
+  readonly conflict: EditConflict;
+  readonly close: () => void;
+  readonly choose: (choice: 'both' | 'mine' | 'theirs') => void;
+  readonly busy: boolean;
+}): ReactNode {
+  return (
+    <Dialog close={close} title="Someone else saved first" size="xl">
+      <div className="stack">
+        <p>Nothing is lost: your changes are still here. This is what each of you did since you began.</p>
+        <div className="halves">
+          <section aria-label="Their changes" className="stack tight">
+            <h3>They saved</h3>
+            <Changes of={difference(conflict.base, contentOf(conflict.theirs))} />
+          </section>
+          <section aria-label="Your changes" className="stack tight">
+            <h3>You changed</h3>
+            <Changes of={difference(conflict.base, conflict.mine)} />
+          </section>
+        </div>
+        <p className="small dimmed">
+          Keeping both puts your changes on top of theirs. Where both changed the name or the description, yours stands.
+        </p>
+        <DialogFoot cancel={() => choose('theirs')} cancelLabel="Take theirs, drop mine">
+          <Button variant="default" onClick={() => choose('mine')} loading={busy}>
+            Only mine
+          </Button>
+          <Button onClick={() => choose('both')} loading={busy} data-autofocus>
+            Keep both
+          </Button>
+        </DialogFoot>
+      </div>
+    </Dialog>
+  );
+}
+
+/** Undefined where no other group of the owner has the name. */
+export function askTakenName(
+  groups: Iterable<Pick<SecurityGroup, 'id' | 'group_name' | 'user_id'>>,
+  {
+    id,
+    group_name,
+    user_id,
+  }: { readonly id?: string; readonly group_name: string; readonly user_id?: string | undefined },
+  meId: string,
+): Omit<Confirmation, 'action' | 'act'> | undefined {
+  const isTaken = [...groups].some(
+    (other) => other.id !== id && other.user_id === user_id && other.group_name === group_name,
+  );
+  if (!isTaken) return undefined;
+  const owner =
+    user_id === undefined
+      ? 'The organization already has'
+      : user_id === meId
+        ? 'You already have'
+        : 'Its user already has';
+  return {
+    title: 'Use this name twice?',
+    body: `${owner} a group with the name ${group_name}. Commands then find both by id only.`,
+  };
 }

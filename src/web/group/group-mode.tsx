@@ -7,9 +7,8 @@ import { isEnforced } from '../../policy/effective.ts';
 import type { GroupMode } from '../../policy/rule.ts';
 import { notify } from '../components/toast.tsx';
 import { contentOf, type Content } from '../model/draft.ts';
-import { writeOrAsk } from '../state/refusal.ts';
+import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 import { Preview } from './preview.tsx';
 

@@ -5,12 +5,14 @@ import { ChangePreview } from '../change/change-preview.tsx';
 import { Dialog, DialogFoot } from '../components/dialog.tsx';
 import { Compiled } from '../components/ruleset.tsx';
 import { policiesOf } from '../../organization/device-policies.ts';
-import type { Content } from '../model/draft.ts';
-import { difference } from '../model/group-diff.ts';
+import { difference, type Content, type Difference } from '../model/draft.ts';
 import { policyOfContent } from '../model/device-policy.ts';
-import { plural } from '../model/rule-text.ts';
-import { useModel } from '../state/fleet.ts';
-import { Changes } from './changes.tsx';
+import { plural, ruleText } from '../model/rule-text.ts';
+import { useModel, useDeviceNames } from '../state/organization.ts';
+import type { Line } from '../../client/words/changes.ts';
+import type { RuleChanges } from '../../client/words/rule.ts';
+import { Lines } from '../components/page.tsx';
+import type { DeviceNames } from '../model/far-end.ts';
 
 /** The text is compiled when someone opens it. */
 function RulesetText({ content }: { readonly content: Content }): ReactNode {
@@ -71,4 +73,25 @@ export function Preview({
       </div>
     </Dialog>
   );
+}
+
+const ofRules = (name: string, { added, removed }: RuleChanges, names: DeviceNames): readonly Line[] => [
+  ...removed.map((rule): Line => ['-', `${name} ${ruleText(rule, names)}`]),
+  ...added.map((rule): Line => ['+', `${name} ${ruleText(rule, names)}`]),
+];
+
+const ofText = (name: string, pair: readonly [string, string] | undefined): readonly Line[] =>
+  pair === undefined ? [] : [['~', `${name}: ${pair[0] || '(empty)'} → ${pair[1] || '(empty)'}`]];
+
+export function Changes({ of }: { readonly of: Difference }): ReactNode {
+  const names = useDeviceNames();
+  const lines = [
+    ...ofText('Name', of.name),
+    ...ofText('Description', of.description),
+    ...ofText('Applies to', of.appliesTo),
+    ...ofText('Mode', of.mode),
+    ...ofRules('Inbound', of.inbound, names),
+    ...ofRules('Outbound', of.outbound, names),
+  ];
+  return lines.length === 0 ? <p className="dimmed">Nothing changes.</p> : <Lines lines={lines} />;
 }

@@ -1,4 +1,4 @@
-/** Owns the way back to an older state of a group: who gains and loses access by it, what to look at twice, then the step itself. */
+/** Owns the timeline of a group, and the way back to an older state: who gains and loses access by it, what to look at twice, then the step itself. */
 import { Button } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState, type ReactNode } from 'react';
@@ -6,21 +6,21 @@ import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { FormDialog } from '../components/dialog.tsx';
-import { Ago } from '../components/time.tsx';
+import { Ago } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
 import { adviceOn } from '../model/advice.ts';
-import { contentOf } from '../model/draft.ts';
-import { difference } from '../model/group-diff.ts';
+import { contentOf, difference } from '../model/draft.ts';
 import { countLabels } from '../model/labels.ts';
 import { restoreChange } from './restore-change.ts';
 import { plural } from '../model/rule-text.ts';
-import { useDeviceNames } from '../state/fleet.ts';
-import { useSnapshot } from '../state/organization.ts';
-import { writeOrAsk } from '../state/refusal.ts';
+import { useDeviceNames, useSnapshot, useRights } from '../state/organization.ts';
+import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
-import { Changes } from './changes.tsx';
+import { Changes } from './preview.tsx';
+import type { GroupState } from '../../api/history/states.ts';
+import { groupChanges } from '../../client/words/changes.ts';
+import { History } from '../components/history.tsx';
 
 /** The state to go back to. */
 export interface Target {
@@ -124,5 +124,44 @@ export function Restore({ org, group, target, close }: RestoreProps): ReactNode 
         />
       ) : null}
     </FormDialog>
+  );
+}
+
+const recordOf = (state: GroupState | undefined): SecurityGroup | undefined =>
+  state === undefined || state.type === 'delete' ? undefined : state.record;
+
+export function Timeline({ group }: { readonly group: SecurityGroup }): ReactNode {
+  const { client } = useSession();
+  const { editGroup } = useRights();
+  const names = useDeviceNames();
+  const [target, setTarget] = useState<Target>();
+  const { org_id, id } = group;
+  return (
+    <History<GroupState>
+      title="Timeline"
+      about="Every state is kept, and each can be restored."
+      of={group}
+      load={(query, signal) =>
+        client.request('listSecurityGroupHistory', { params: { org_id, sg_id: id }, query, signal })
+      }
+      linesOf={(before, state) => groupChanges(recordOf(before), recordOf(state), names)}
+      verb="created it"
+      action={(state) =>
+        editGroup(group) && state.type === 'change' ? (
+          <Button
+            size="compact-sm"
+            variant="default"
+            onClick={() => setTarget(state)}
+            aria-label={`Restore this: revision ${state.revision}`}
+          >
+            Restore this
+          </Button>
+        ) : null
+      }
+    >
+      {target === undefined ? null : (
+        <Restore org={org_id} group={group} target={target} close={() => setTarget(undefined)} />
+      )}
+    </History>
   );
 }

@@ -2,13 +2,11 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Direction, Peer, SecurityRule } from '../../policy/rule.ts';
-import { Expiry } from '../components/expiry.tsx';
+import { Expiry, Tag, type Tone } from '../components/page.tsx';
 import { InboundIcon, OutboundIcon } from '../components/icons.tsx';
-import { Tag, type Tone } from '../components/tag.tsx';
-import type { AccessRow, DeviceAccess, RuleVerdict } from '../model/device-access.ts';
+import type { AccessRow, DeviceAccess, RuleVerdict } from '../model/device-policy.ts';
 import { plural, whatText } from '../model/rule-text.ts';
-import { useAddressOwners, useDeviceNames, usePeerCounts } from '../state/fleet.ts';
-import { useLive, useSnapshot } from '../state/organization.ts';
+import { useAddressOwners, useDeviceNames, usePeerCounts, useLive, useSnapshot } from '../state/organization.ts';
 
 /** What a direction without rules does (reference 1.2 (9) and (10)). */
 export const meaningOfNone: { readonly [D in Direction]: string } = {

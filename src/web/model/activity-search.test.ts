@@ -1,7 +1,7 @@
 /** Proves that the activity is narrowed by person, device, group and day, and that a URL is read with care. */
 import { expect, test } from 'vitest';
 import type { AuditEntry } from '../../api/audit.ts';
-import { beginOf, dayLimits, isInSearch, parseActivitySearch } from './activity-search.ts';
+import { beginOf, dayLimits, isInSearch, parseActivitySearch } from './activity.ts';
 
 const at = new Date(2026, 10, 18, 23, 59).toISOString();
 const entry = {

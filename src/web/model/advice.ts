@@ -6,7 +6,7 @@ import type { Direction, StoredRule } from '../../policy/rule.ts';
 import type { Content } from './draft.ts';
 import { protocolName, serviceName } from './rule-text.ts';
 
-export interface Advice {
+interface Advice {
   readonly direction: Direction;
   readonly tone: 'plain' | 'warn';
   readonly text: string;

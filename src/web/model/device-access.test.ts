@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import type { PolicyGroup, StoredRule } from '../../policy/rule.ts';
-import { deviceAccess, groupAccess } from './device-access.ts';
+import { deviceAccess, groupAccess } from './device-policy.ts';
 
 const tcp = (port: number, more: Partial<StoredRule> = {}): StoredRule => ({
   ip_protocol: 'tcp',

@@ -1,14 +1,16 @@
-/** Owns which groups apply to a device, and which devices a group applies to. */
+/** Owns the policy of a device as pages show it: which groups apply, whether they admit everything, and what packets meet in the order in which it is decided. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { groupsOf, type HasGroups } from '../../organization/of-records.ts';
 import { idsIn, type EffectivePolicy } from '../../policy/effective.ts';
 import { resolvePolicy, type Membership } from '../../policy/fleet/resolve.ts';
 import { parseGroupId } from '../../policy/ids.ts';
-import type { PolicyGroup } from '../../policy/rule.ts';
+import type { PolicyGroup, StoredRule, Direction, Peer, SecurityRule } from '../../policy/rule.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
-import type { Snapshot } from '../state/live.ts';
+import type { Snapshot } from '../state/organization.ts';
 import type { Content } from './draft.ts';
+import type { GroupState } from '../../organization/organization.ts';
+import { isClosed, rulesOf } from '../../policy/decide.ts';
 
 /** A placeholder for the driver interface, whose name each device chooses itself. */
 export const exampleInterface = 'wg0';
@@ -80,4 +82,97 @@ export function groupMoves(
   };
   const [old, now] = [namesOn(before), namesOn(after)];
   return { joins: now.filter((name) => !old.includes(name)), leaves: old.filter((name) => !now.includes(name)) };
+}
+
+const everywhere = new Set(['0.0.0.0/0', '::/0']);
+
+const admitsAll = ({ ip_protocol, from_port, to_port, ip_ranges = [], peers }: StoredRule): boolean => {
+  if (ip_protocol !== 'ipv4' && ip_protocol !== 'ipv6') return false;
+  if (from_port !== 0 || to_port !== 0) return false;
+  return ip_ranges.length === 0 ? peers === undefined : ip_ranges.some((range) => everywhere.has(range));
+};
+
+/** Whether a device with such a group admits everything of at least one family. */
+export const isOpen = (inbound: readonly StoredRule[]): boolean => inbound.some(admitsAll);
+
+export const isOpenGroup = ({ rules, guardrail }: GroupState): boolean =>
+  guardrail === undefined && isOpen(rules.inbound);
+
+/** The devices with such a group, in the order given. Guardrails may still forbid some of it. */
+export function openDevices({ devices, groups }: Pick<Snapshot, 'devices' | 'groups'>): readonly Device[] {
+  // Each group is looked at once: many devices have the same.
+  const known = new Map<GroupState, boolean>();
+  const opens = (group: GroupState): boolean => {
+    const open = known.get(group) ?? isOpenGroup(group);
+    known.set(group, open);
+    return open;
+  };
+  return devices.filter((device) =>
+    groupsOf(device, groups).groups.some(({ group }) => group !== undefined && opens(group)),
+  );
+}
+
+export type RuleVerdict = 'refuse' | 'require' | 'allow';
+
+export interface AccessRow {
+  readonly verdict: RuleVerdict;
+  readonly rule: SecurityRule;
+  /** Where it comes from; absent for isolation. */
+  readonly group?: { readonly id: string; readonly name: string };
+  readonly byIsolation?: true;
+}
+
+export interface DeviceAccess {
+  readonly rows: readonly AccessRow[];
+  /** What happens to traffic that no row matches. */
+  readonly rest: 'refuse' | 'allow';
+}
+
+/** Every protocol and port, to or from these peers. */
+const everythingOf = (peers: readonly Peer[]): SecurityRule => ({ ip_protocol: 'ip', from_port: 0, to_port: 0, peers });
+
+const rowsOf = (groups: readonly PolicyGroup[], direction: Direction, verdict: RuleVerdict): readonly AccessRow[] =>
+  groups.flatMap(({ id, name, ...rules }) =>
+    rulesOf({ id, name, ...rules }, direction)
+      // An expired rule matches nothing.
+      .filter(({ expired }) => expired !== true)
+      .map((rule) => ({ verdict, rule, group: { id, name } })),
+  );
+
+const byIsolation = true as const;
+
+/** For a policy of this moment (`policyAt`). */
+export function deviceAccess(policy: EffectivePolicy, direction: Direction): DeviceAccess {
+  const { groups, guardrails, isolation } = policy;
+  const isolated = (isolation?.refused ?? []).map(({ id }): Peer => ({ device_id: id }));
+  const refused: readonly AccessRow[] = [
+    ...(isolated.length === 0 ? [] : [{ verdict: 'refuse' as const, rule: everythingOf(isolated), byIsolation }]),
+    ...rowsOf(guardrails?.forbid ?? [], direction, 'refuse'),
+  ];
+  const own = isolation?.own;
+  if (own !== undefined) {
+    const allowed =
+      own.allow.length === 0 ? [] : [{ verdict: 'allow' as const, rule: everythingOf(own.allow), byIsolation }];
+    return { rows: [...refused, ...allowed], rest: 'refuse' };
+  }
+  return {
+    rows: [
+      ...refused,
+      ...rowsOf(guardrails?.require ?? [], direction, 'require'),
+      ...rowsOf(groups, direction, 'allow'),
+    ],
+    rest: isClosed(policy, direction) ? 'refuse' : 'allow',
+  };
+}
+
+/** The same of one group or guardrail. A guardrail says nothing about the rest. */
+export function groupAccess(
+  rules: readonly StoredRule[],
+  direction: Direction,
+  guardrail: PolicyGroup['guardrail'],
+): Omit<DeviceAccess, 'rest'> & Partial<DeviceAccess> {
+  const verdict = guardrail === undefined ? 'allow' : guardrail === 'forbid' ? 'refuse' : 'require';
+  const rows = rules.map((rule): AccessRow => ({ verdict, rule }));
+  if (guardrail !== undefined) return { rows };
+  return { rows, rest: direction === 'inbound' || rules.length > 0 ? 'refuse' : 'allow' };
 }

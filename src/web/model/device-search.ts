@@ -3,16 +3,16 @@ import type { Device, DeviceStatus } from '../../api/device.ts';
 import { inForceWords, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
 import { groupsOf } from '../../organization/of-records.ts';
 import { idsIn } from '../../policy/effective.ts';
-import { deviceName, type Snapshot } from '../state/live.ts';
+import { deviceName, type Snapshot } from '../state/organization.ts';
 import { sortKey } from '../state/order.ts';
 import { stateOf } from './device-state.ts';
-import { openDevices } from './open-devices.ts';
+import { openDevices } from './device-policy.ts';
 
 const deviceColumns = ['name', 'state', 'address', 'labels', 'groups', 'user', 'version', 'seen'] as const;
 export type DeviceColumn = (typeof deviceColumns)[number];
 
 /** A word for whether the policy is in force, or `pending`: whatever is not. */
-export type StateFilter = InForce | 'pending';
+type StateFilter = InForce | 'pending';
 
 /** The part of the address behind the question mark. What is absent does not narrow. */
 export interface DeviceSearch {
@@ -57,7 +57,7 @@ export function parseDeviceSearch(search: Readonly<Record<string, unknown>>): De
   };
 }
 
-export type Statuses = ReadonlyMap<string, DeviceStatus>;
+type Statuses = ReadonlyMap<string, DeviceStatus>;
 
 /** Used where an agent reported no version. */
 const unknownVersion = 'unknown';
@@ -86,7 +86,7 @@ export function selectDevices(fleet: Fleet, statuses: Statuses, search: DeviceSe
   );
 }
 
-export interface SortBy {
+interface SortBy {
   readonly column: DeviceColumn;
   readonly reverse: boolean;
   readonly statuses: Statuses;

@@ -1,13 +1,36 @@
-/** Owns the draft of a group: the content of the editor's fields, and the server's validation of it, field by field. */
+/** Owns the draft of a group: the content of the editor's fields, the server's validation of it, its difference from another state, and drafts that begin on other pages. */
 import { portProblemInWords } from '../../client/words/port-problem.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { readGroup, type GroupInput } from '../../policy/group.ts';
 import type { Problem } from '../../policy/problem.ts';
 import { defaultLimits, namingLimits, type Limits } from '../../policy/limits.ts';
-import type { Direction, GuardrailKind, SecurityRule, Selector, StoredRule } from '../../policy/rule.ts';
+import {
+  protocols,
+  type Direction,
+  type GuardrailKind,
+  type SecurityRule,
+  type Selector,
+  type StoredRule,
+  type GroupMode,
+  type Family,
+} from '../../policy/rule.ts';
 import type { Service } from '../../policy/services.ts';
-import { chipsOf, misspelt, noNames, readChips, readSelectorChip, selectorChip, type DeviceNames } from './far-end.ts';
+import {
+  chipsOf,
+  misspelt,
+  noNames,
+  readChips,
+  readSelectorChip,
+  selectorChip,
+  deviceChip,
+  type DeviceNames,
+} from './far-end.ts';
 import { isIcmp, portsText } from './rule-text.ts';
+import { peerKey } from '../../policy/fleet/selector.ts';
+import { ruleChanges, rulesWithout, type RuleChanges } from '../../client/words/rule.ts';
+import type { Device } from '../../api/device.ts';
+import type { TestFailure } from '../../policy/policy-test/policy-test.ts';
+import type { Probe } from './reachability.ts';
 
 export interface DraftRule {
   /** Stays the same while the rule is edited. */
@@ -118,13 +141,13 @@ const bodyOf = (draft: Draft, { guardrail, mode, names }: JudgeOptions): unknown
 /** Validates peers and selectors as the server would. The server itself decides whether it allows them. */
 const limits: Limits = { ...defaultLimits, ...namingLimits };
 
-export interface JudgedDraft {
+interface JudgedDraft {
   readonly problems: readonly Problem[];
   /** What would be stored; only where there is no problem. */
   readonly content: Content | undefined;
 }
 
-export interface JudgeOptions {
+interface JudgeOptions {
   readonly names: DeviceNames;
   readonly guardrail?: GuardrailKind | undefined;
   readonly mode?: Content['mode'] | undefined;
@@ -196,3 +219,154 @@ export const problemAt = (problems: readonly Problem[], pointer: string): string
 /** How many fields are wrong: both ports stand in one. */
 export const countFields = (problems: readonly Problem[]): number =>
   new Set(problems.map(({ pointer }) => pointer.replace(/(from|to)_port$/, 'ports'))).size;
+
+const selectorsKey = (selectors: readonly Selector[]): string => selectors.map(peerKey).toSorted().join('\n');
+
+export interface Difference {
+  readonly name: readonly [string, string] | undefined;
+  readonly description: readonly [string, string] | undefined;
+  readonly appliesTo: readonly [string, string] | undefined;
+  readonly mode: readonly [string, string] | undefined;
+  readonly inbound: RuleChanges;
+  readonly outbound: RuleChanges;
+  readonly count: number;
+}
+
+const pair = (before: string, after: string): readonly [string, string] | undefined =>
+  before === after ? undefined : [before, after];
+
+const modeText = ({ mode }: Content): string => (mode === 'observe' ? 'watch only' : 'enforces');
+
+export function difference(before: Content, after: Content): Difference {
+  const name = pair(before.group_name, after.group_name);
+  const description = pair(before.group_description, after.group_description);
+  const texts = (selectors: readonly Selector[]): string => selectors.map(selectorChip).join(', ');
+  const appliesTo =
+    selectorsKey(before.applies_to) === selectorsKey(after.applies_to)
+      ? undefined
+      : ([texts(before.applies_to), texts(after.applies_to)] as const);
+  const mode = pair(modeText(before), modeText(after));
+  const inbound = ruleChanges(before.inbound_rules, after.inbound_rules);
+  const outbound = ruleChanges(before.outbound_rules, after.outbound_rules);
+  const rules = [inbound, outbound].reduce((sum, { added, removed }) => sum + added.length + removed.length, 0);
+  return {
+    name,
+    description,
+    appliesTo,
+    mode,
+    inbound,
+    outbound,
+    count: rules + [name, description, appliesTo, mode].filter((change) => change !== undefined).length,
+  };
+}
+
+function mergeRules(
+  base: readonly StoredRule[],
+  mine: readonly StoredRule[],
+  theirs: readonly StoredRule[],
+): readonly StoredRule[] {
+  const my = ruleChanges(base, mine);
+  const kept = rulesWithout(theirs, my.removed);
+  // What both added is added once.
+  return [...kept, ...rulesWithout(my.added, ruleChanges(base, theirs).added)];
+}
+
+/** Merges both users' changes into the common base. Where both changed the same text, mine wins. The editor does not change the mode. */
+export const merge = (base: Content, mine: Content, theirs: Content): Content => ({
+  group_name: mine.group_name === base.group_name ? theirs.group_name : mine.group_name,
+  group_description:
+    mine.group_description === base.group_description ? theirs.group_description : mine.group_description,
+  inbound_rules: mergeRules(base.inbound_rules, mine.inbound_rules, theirs.inbound_rules),
+  outbound_rules: mergeRules(base.outbound_rules, mine.outbound_rules, theirs.outbound_rules),
+  applies_to: selectorsKey(mine.applies_to) === selectorsKey(base.applies_to) ? theirs.applies_to : mine.applies_to,
+  ...(theirs.guardrail && { guardrail: theirs.guardrail }),
+  ...(theirs.mode && { mode: theirs.mode }),
+});
+
+/** The fields of an update. */
+type ContentPatch = Partial<Omit<Content, 'mode'>> & { readonly mode?: GroupMode };
+
+/** Only what is to change, so that nothing else is claimed. */
+export function patchOf(before: Content, after: Content): ContentPatch {
+  const changed = difference(before, after);
+  const any = ({ added, removed }: RuleChanges): boolean => added.length + removed.length > 0;
+  return {
+    ...(changed.name === undefined ? {} : { group_name: after.group_name }),
+    ...(changed.description === undefined ? {} : { group_description: after.group_description }),
+    ...(any(changed.inbound) ? { inbound_rules: after.inbound_rules } : {}),
+    ...(any(changed.outbound) ? { outbound_rules: after.outbound_rules } : {}),
+    ...(changed.appliesTo === undefined ? {} : { applies_to: after.applies_to }),
+    ...(changed.mode === undefined ? {} : { mode: after.mode ?? 'enforce' }),
+  };
+}
+
+/** `inbound tcp 5432 <device id>`; the far end may also be `label:app`, `all-devices` or an address. */
+export function printDraft({
+  direction,
+  probe,
+  farEnd,
+  family,
+}: {
+  readonly direction: Direction;
+  readonly probe: Probe;
+  readonly farEnd: Pick<Device, 'id'>;
+  readonly family: Family;
+}): string {
+  const what = probe.kind === 'ping' ? (family === 4 ? 'icmp 0' : 'icmpv6 0') : `${probe.kind} ${probe.port}`;
+  return `${direction} ${what} ${farEnd.id}`;
+}
+
+/** The rule that would make a failing test pass; undefined where a draft cannot say it. */
+export function fixDraft({ direction, rule }: NonNullable<TestFailure['fix']>): string | undefined {
+  const { ip_protocol, from_port, to_port, peers = [], ip_ranges = [] } = rule;
+  const [peer] = peers;
+  const farEnd = peer === undefined ? ip_ranges[0] : 'device_id' in peer ? peer.device_id : selectorChip(peer);
+  if (peers.length + ip_ranges.length !== 1 || from_port !== to_port || farEnd === undefined) return undefined;
+  return `${direction} ${ip_protocol} ${from_port} ${farEnd}`;
+}
+
+export interface DraftedRule {
+  readonly direction: Direction;
+  readonly rule: DraftRule;
+}
+
+/** Undefined for what no page of ours has written. */
+export function readDraft(text: string, names: DeviceNames): DraftedRule | undefined {
+  const [, direction, protocol = '', port, farEnd = ''] =
+    /^(inbound|outbound) ([a-z0-9]{1,8}) (\d{1,5}) ([0-9a-f-]{36}|all-devices|label:[a-z0-9._/+-]{1,511}|[0-9a-f.:/]{2,43})$/.exec(
+      text,
+    ) ?? [];
+  if ((direction !== 'inbound' && direction !== 'outbound') || !protocols.some((known) => known === protocol)) {
+    return undefined;
+  }
+  const ports = port === '0' ? '' : (port ?? '');
+  const chip = /^[0-9a-f-]{36}$/.test(farEnd) ? deviceChip(names.nameOf(farEnd)) : farEnd;
+  return { direction, rule: { ...blankRule(), protocol, ports, ranges: [chip] } };
+}
+
+export const withDrafted = (draft: Draft, drafted: DraftedRule | undefined): Draft =>
+  drafted === undefined ? draft : { ...draft, [drafted.direction]: [...draft[drafted.direction], drafted.rule] };
+
+type IsUnused = (direction: Direction, rule: StoredRule, index: number) => boolean;
+
+interface WithoutUnused {
+  readonly content: Content;
+  readonly removed: number;
+  /** Unused outbound rules that stay, because no other outbound rule would be left. */
+  readonly kept: number;
+}
+
+export function withoutUnused(content: Content, isUnused: IsUnused): WithoutUnused {
+  const left = (direction: Direction): readonly StoredRule[] =>
+    content[`${direction}_rules`].filter((rule, index) => !isUnused(direction, rule, index));
+  const [inbound_rules, outbound] = [left('inbound'), left('outbound')];
+  const before = content.outbound_rules;
+  // A guardrail closes and opens nothing but what it names.
+  const opens = outbound.length === 0 && before.length > 0 && content.guardrail === undefined;
+  const outbound_rules = opens ? before : outbound;
+  return {
+    content: { ...content, inbound_rules, outbound_rules },
+    removed: content.inbound_rules.length - inbound_rules.length + before.length - outbound_rules.length,
+    kept: opens ? before.length : 0,
+  };
+}

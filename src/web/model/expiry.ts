@@ -15,7 +15,7 @@ const lengths = {
   year: [365 * day, 'A year'],
 } as const;
 
-export type Length = keyof typeof lengths;
+type Length = keyof typeof lengths;
 const isLength = (value: string): value is Length => value in lengths;
 
 export const lengthChoices = (...of: readonly Length[]): { readonly value: string; readonly label: string }[] =>

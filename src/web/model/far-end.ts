@@ -68,7 +68,7 @@ function readPeerChip(chip: string, names: DeviceNames): Peer | undefined {
   return device === undefined ? readSelectorChip(chip) : { device_id: names.idOf(device) };
 }
 
-export interface FarEnd {
+interface FarEnd {
   readonly ip_ranges?: readonly string[];
   readonly peers?: readonly Peer[];
 }

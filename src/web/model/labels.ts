@@ -1,9 +1,8 @@
-/**
- * Owns the labels of a fleet: which are in use, on how many devices, how many fit a line, and the validation of a typed
- * one.
- */
+/** Owns labels as pages show them: which are in use, on how many devices, how many fit a line, the validation of a typed one, and how a choice names a group. */
 import type { Device } from '../../api/device.ts';
 import { parseLabel } from '../../policy/label.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import { shortId } from '../../client/words/short-id.ts';
 
 /** How many devices carry each label, by name. */
 export function countLabels(devices: readonly Device[]): ReadonlyMap<string, number> {
@@ -38,4 +37,12 @@ export function fittingLabels(labels: readonly string[], room: number, least = 2
     return left < (place === labels.length - 1 ? 0 : widthOf('+9'));
   });
   return fit === -1 ? labels : labels.slice(0, Math.max(fit, least));
+}
+
+/** `web`, and where several are called so `web · organization · 564e23ea`. */
+export function groupLabel(group: SecurityGroup, all: readonly SecurityGroup[]): string {
+  const { id, group_name, user_id } = group;
+  const isShared = all.some((other) => other.id !== id && other.group_name === group_name);
+  if (!isShared) return group_name;
+  return [group_name, ...(user_id === undefined ? ['organization'] : []), shortId(id)].join(' · ');
 }

@@ -2,8 +2,19 @@
 import { describe, expect, it } from 'vitest';
 import type { StoredRule } from '../../policy/rule.ts';
 import { compilePolicy } from './ruleset.ts';
-import { difference, merge, patchOf } from './group-diff.ts';
-import { draftOf, emptyContent, judge, portsOf, problemAt, problemsAt, type Content, type DraftRule } from './draft.ts';
+import {
+  difference,
+  merge,
+  patchOf,
+  draftOf,
+  emptyContent,
+  judge,
+  portsOf,
+  problemAt,
+  problemsAt,
+  type Content,
+  type DraftRule,
+} from './draft.ts';
 import { Fleet } from '../../policy/fleet/fleet.ts';
 import { policyOfContent } from './device-policy.ts';
 import { noNames } from './far-end.ts';

@@ -1,7 +1,7 @@
 /** Proves that the newest hour goes over the whole span without a gap or a double. */
 import { describe, expect, it } from 'vitest';
 import type { FleetSample, Overview } from '../../api/enforcement/overview.ts';
-import { withNewest } from './overview.ts';
+import { withNewest } from './plot.ts';
 
 const sample = (minute: number, refused: number): FleetSample => ({
   at: new Date(minute * 60_000).toISOString(),

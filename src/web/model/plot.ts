@@ -1,4 +1,5 @@
-/** Owns the drawing of values over time as paths: a time window in equal steps, with gaps where a value is unknown. */
+/** Owns values over time: samples of the overview, and their drawing as paths in a time window of equal steps, with gaps where a value is unknown. */
+import type { Overview } from '../../api/enforcement/overview.ts';
 
 /** One value a step, oldest first; undefined where nothing is known. */
 export type Series = readonly (number | undefined)[];
@@ -32,7 +33,7 @@ export function seriesOf<S extends { readonly at: string }>(
   return series;
 }
 
-export interface Frame {
+interface Frame {
   readonly width: number;
   readonly height: number;
   /** The values at the foot and at the head. */
@@ -95,4 +96,13 @@ export function footOf(lowest: number, highest: number): number {
   if (highest <= 20 || lowest < highest * 0.8) return 0;
   const room = Math.max(highest - lowest, highest * 0.02) * 4;
   return Math.max(0, Math.floor(highest - room));
+}
+
+/** The state of the newer answer, with the samples of the whole span. Steps of another length cannot be joined: then samples wait for the next whole answer. */
+export function withNewest(whole: Overview, newest: Overview): Overview {
+  const { sample_seconds, samples } = whole;
+  const [first] = newest.samples;
+  if (first === undefined || newest.sample_seconds !== sample_seconds) return { ...newest, sample_seconds, samples };
+  // Times of one form, so that they stand in the order of their letters.
+  return { ...newest, samples: [...samples.filter(({ at }) => at < first.at), ...newest.samples] };
 }

@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Device } from '../../api/device.ts';
 import { parseGroupId } from '../../policy/ids.ts';
 import { defaultInboundRules, type StoredRule } from '../../policy/rule.ts';
-import { labelClusters, ReachTable } from './clusters.ts';
-import { addressOf, reach, type Endpoint } from './reachability.ts';
+import { labelClusters, ReachTable, addressOf, reach, type Endpoint } from './reachability.ts';
 
 const device = (id: string, tunnel_ip: string): Device => ({ id, tunnel_ip, hostname: id }) as unknown as Device;
 

@@ -1,7 +1,7 @@
 /** Proves rules in short. */
 import { expect, it } from 'vitest';
 import type { StoredRule } from '../../policy/rule.ts';
-import { summarize } from './rule-summary.ts';
+import { summarize } from './rule-text.ts';
 
 const rule = (ip_protocol: StoredRule['ip_protocol'], port: number, ...ip_ranges: string[]): StoredRule => ({
   ip_protocol,

@@ -9,15 +9,12 @@ import { sameRule } from '../../client/words/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { FormDialog } from '../components/dialog.tsx';
 import { notify } from '../components/toast.tsx';
-import { Changes } from '../group/changes.tsx';
-import { contentOf } from '../model/draft.ts';
-import { difference, patchOf } from '../model/group-diff.ts';
+import { Changes } from '../group/preview.tsx';
+import { contentOf, difference, patchOf, withoutUnused } from '../model/draft.ts';
 import { plural } from '../model/rule-text.ts';
-import { withoutUnused } from '../group/without-unused.ts';
 import { useRights, useSnapshot } from '../state/organization.ts';
-import { writeOrAsk } from '../state/refusal.ts';
+import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
 export function RemoveUnused({

@@ -5,33 +5,33 @@ import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
-import { Facts, type Fact } from '../components/facts.tsx';
+import { Facts, Later, Ago, Card, Page, type Fact } from '../components/page.tsx';
 import { BackIcon, TrashIcon } from '../components/icons.tsx';
 import { policyOn } from '../../organization/of-records.ts';
 import { Compiled } from '../components/ruleset.tsx';
-import { Confirm, type Confirmation } from '../components/confirm.tsx';
-import { DeviceAgent } from '../device/agent-status.tsx';
+import { Confirm, type Confirmation } from '../components/dialog.tsx';
 import { DeviceGroups } from '../device/device-groups.tsx';
 import { DeviceLabels } from '../device/device-labels.tsx';
-import { EvidenceButton } from '../device/evidence-button.tsx';
+import { EvidenceButton, HandOverButton, RenameButton } from '../device/device-actions.tsx';
 import { IsolateButton, IsolationBanner } from '../device/isolation.tsx';
-import { HandOverButton } from '../device/hand-over.tsx';
-import { DeviceHistory } from '../device/device-history.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { OpenDevice } from '../device/open-device.tsx';
-import { RenameButton } from '../device/rename.tsx';
 import { DirectionTitle, RuleSentences } from '../group/rules.tsx';
-import { deviceAccess } from '../model/device-access.ts';
-import { Later } from '../components/later.tsx';
+import { deviceAccess } from '../model/device-policy.ts';
 import { Empty } from '../components/placeholders.tsx';
-import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { Card, Page } from '../components/page.tsx';
-import { deviceName } from '../state/live.ts';
-import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
-import { useModel } from '../state/fleet.ts';
-import { writeOrAsk } from '../state/refusal.ts';
+import { deviceName, useNames, useSnapshot, useRights, useStatuses, useModel } from '../state/organization.ts';
+import { writeOrAsk } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
+import type { InForce } from '../../api/enforcement/in-force.ts';
+import { packetWords } from '../../client/words/packets.ts';
+import { stateOf } from '../model/device-state.ts';
+import { plural } from '../model/rule-text.ts';
+import { DeviceStateTag } from '../device/device-state.tsx';
+import type { DevicePolicy, DevicePolicyState } from '../../api/history/states.ts';
+import { deviceChanges, type Line } from '../../client/words/changes.ts';
+import { unseenGroup } from '../../client/words/sentence.ts';
+import { History } from '../components/history.tsx';
 
 function About({ device }: { readonly device: Device }): ReactNode {
   const nameOf = useNames();
@@ -215,5 +215,95 @@ export function DevicePage(): ReactNode {
         <DeviceHistory device={device} />
       </Later>
     </Page>
+  );
+}
+
+const sentences: { readonly [Word in InForce]: string } = {
+  yes: 'The policy on this page is in force on the device: its agent has read it back from the kernel.',
+  behind: 'The device is connected and has not reported the newest change yet. It is on its way.',
+  failed: 'The newest rules are not in force. Other rules stay in force until they are.',
+  reverted: 'The newest rules cut the device off, so the ones before them are in force again.',
+  offline:
+    'The device is away and is not known to have the newest change. It keeps its rules while its agent or the server is away.',
+  never_seen: 'No agent has reported for this device. Rules take effect when an agent runs there.',
+  not_understood: 'The agent does not understand the newest rules and holds the ones before them. Update the agent.',
+};
+
+function DeviceAgent({ device }: { readonly device: Device }): ReactNode {
+  const status = useStatuses().get(device.id);
+  const said = status?.status;
+  const { groupById } = useSnapshot();
+  const nameOf = (id: string): string => groupById.get(id)?.group_name ?? 'a group that you may not see';
+  const state = stateOf(status);
+  const why = status?.detail ?? said?.detail ?? '';
+  const facts: readonly Fact[] =
+    status === undefined || said === undefined
+      ? []
+      : [
+          ['Connected', status.online ? 'yes' : 'no'],
+          ['Last seen', status.last_seen_at === undefined ? '–' : <Ago key="seen" at={status.last_seen_at} />],
+          ['Revision in force', said.revision ?? '–'],
+          ['Interface', said.interface ?? '–'],
+          ['Agent', said.agent_version ?? '–'],
+          ...(said.drift_repairs === undefined || said.drift_repairs === 0
+            ? []
+            : [['Foreign changes', `${plural(said.drift_repairs, 'time')} undone`] as const]),
+          ...(said.group_packets ?? []).map(
+            (counted) => [`Matched by ${nameOf(counted.group_id)}`, packetWords(counted)] as const,
+          ),
+        ];
+  return (
+    <Card title="On the device" about={<DeviceStateTag status={status} />}>
+      <div className="card-body stack">
+        <p
+          className={
+            state === 'failed' || state === 'reverted' || state === 'not_understood' ? 'fault' : 'small dimmed'
+          }
+          role="status"
+        >
+          {sentences[state]}
+        </p>
+        {why === '' || state === 'yes' ? null : (
+          <pre className="code code-wraps" tabIndex={0} aria-label="Message of the agent">
+            {why}
+          </pre>
+        )}
+        {facts.length === 0 ? null : <Facts facts={facts} />}
+      </div>
+    </Card>
+  );
+}
+
+const recordOf = (state: DevicePolicyState | undefined): DevicePolicy | undefined =>
+  state === undefined || state.type === 'delete' ? undefined : state.record;
+
+function DeviceHistory({ device }: { readonly device: Device }): ReactNode {
+  const { client } = useSession();
+  const { groupById } = useSnapshot();
+  const userOf = useNames();
+  const { organization_id: org_id, id, revision } = device;
+  const nameOf = (group: string): string => groupById.get(group)?.group_name ?? unseenGroup;
+  const linesOf = (before: DevicePolicy | undefined, after: DevicePolicy | undefined): readonly Line[] => [
+    ...(after === undefined || before?.user_id === after.user_id
+      ? []
+      : before === undefined
+        ? [['+', `user ${userOf(after.user_id)}`] as const]
+        : [['~', `user ${userOf(before.user_id)} → ${userOf(after.user_id)}`] as const]),
+    // What a new device does not have yet says nothing: its labels may give it groups though its own list is empty.
+    ...deviceChanges(before, after, nameOf, ['user_id']).filter(
+      ([sign, text]) => sign !== '+' || (!text.endsWith(' ""') && text !== 'groups default'),
+    ),
+  ];
+  return (
+    <History<DevicePolicyState>
+      title="History"
+      about="Addresses, labels, groups, user and isolation, with their authors."
+      of={{ org_id, id, revision }}
+      load={(query, signal) =>
+        client.request('listDeviceHistory', { params: { org_id, device_id: id }, query, signal })
+      }
+      linesOf={(before, state) => linesOf(recordOf(before), recordOf(state))}
+      verb="added it"
+    />
   );
 }

@@ -8,25 +8,29 @@ import { ChangePreview } from '../change/change-preview.tsx';
 import { BackIcon, CopyIcon, EditIcon, TrashIcon } from '../components/icons.tsx';
 import { devicesOf } from '../../organization/of-records.ts';
 import { selectorChip } from '../model/far-end.ts';
-import { Confirm, type Confirmation } from '../components/confirm.tsx';
+import { Confirm, type Confirmation } from '../components/dialog.tsx';
 import { WatchedGroup } from '../flows/group-observation.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { GroupDevices } from '../group/group-devices.tsx';
 import type { Beginning } from '../group/group-editor.tsx';
 import { ModeButton } from '../group/group-mode.tsx';
-import { ReadGroup } from '../group/read-group.tsx';
-import { Timeline } from '../group/timeline.tsx';
-import { Later } from '../components/later.tsx';
-import { Loading } from '../components/loading.tsx';
+import { Timeline } from '../group/restore.tsx';
+import { Later, Loading, Tag, Ago, Page, Card } from '../components/page.tsx';
 import { Empty } from '../components/placeholders.tsx';
-import { Tag } from '../components/tag.tsx';
-import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { Page } from '../components/page.tsx';
 import { onDemand } from '../state/load-ahead.ts';
-import { useNames, useSnapshot, useRights } from '../state/organization.ts';
-import { writeOrAsk, type Agreed } from '../state/refusal.ts';
+import { useNames, useSnapshot, useRights, useDeviceNames } from '../state/organization.ts';
+import { writeOrAsk, type Agreed } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import { groupAccess } from '../model/device-policy.ts';
+import { AddService } from '../group/add-service.tsx';
+import { RuleSentences } from '../group/rules.tsx';
+import { useQuery } from '@tanstack/react-query';
+import type { RuleUsage } from '../../api/usage/rule-usage.ts';
+import { ruleInSentence } from '../../client/words/rule.ts';
+import { shareNote, usageSummary, usageWords } from '../../client/words/usage.ts';
+import { plural } from '../model/rule-text.ts';
 
 /** People read first, and the editor is large. */
 const GroupEditor = lazy(onDemand(async () => ({ default: (await import('../group/group-editor.tsx')).GroupEditor })));
@@ -178,5 +182,126 @@ export function GroupPage(): ReactNode {
         <Timeline group={group} />
       </Later>
     </Page>
+  );
+}
+
+function ReadGroup({
+  group,
+  edit,
+}: {
+  readonly group: SecurityGroup;
+  /** Opens the editor with these changes of the draft. */
+  readonly edit: (beginning: Beginning) => void;
+}): ReactNode {
+  const rights = useRights();
+  const mayEdit = rights.editGroup(group);
+  const canBegin = mayEdit && group.trial === undefined;
+  return (
+    <div className="stack">
+      {mayEdit ? null : (
+        <p className="note note-plain">
+          {!rights.mayWrite
+            ? 'You are signed in with a token that only reads.'
+            : group.user_id === undefined
+              ? "Only the organization's owner changes this group."
+              : 'Only the member who owns this group changes it.'}
+        </p>
+      )}
+      {group.group_description === undefined || group.group_description === '' ? null : (
+        <p>{group.group_description}</p>
+      )}
+      {(['inbound', 'outbound'] as const).map((direction) => (
+        <RuleSentences
+          key={direction}
+          direction={direction}
+          access={groupAccess(group[`${direction}_rules`] ?? [], direction, group.guardrail)}
+          foot={
+            canBegin ? (
+              <AddService direction={direction} add={(rule) => edit({ add: { direction, rule } })} />
+            ) : undefined
+          }
+        />
+      ))}
+      <Later>
+        <GroupRuleUsage group={group} canDraft={canBegin} draftWithout={(unused) => edit({ without: unused })} />
+      </Later>
+    </div>
+  );
+}
+
+const tones = { used: 'accent', unused: 'warn', unknown: 'plain' } as const;
+
+/** For those who may read it. */
+function GroupRuleUsage({
+  group,
+  draftWithout,
+  canDraft,
+}: {
+  readonly group: SecurityGroup;
+  /** Begins a draft without these rules. */
+  readonly draftWithout: (unused: readonly RuleUsage[]) => void;
+  /** False while there is work that such a draft would wipe away. */
+  readonly canDraft: boolean;
+}): ReactNode {
+  const { client } = useSession();
+  const { editGroup } = useRights();
+  const names = useDeviceNames();
+  const mayRead = editGroup(group);
+  const { data } = useQuery({
+    queryKey: ['usage', group.org_id, group.id, group.revision],
+    queryFn: ({ signal }) =>
+      client.request('readSecurityGroupUsage', { params: { org_id: group.org_id, sg_id: group.id }, signal }),
+    enabled: mayRead,
+    retry: false,
+  });
+  const usage = data?.value;
+  if (usage === undefined || usage.rules.length === 0) return null;
+  const unused = usage.rules.filter(({ state }) => state === 'unused');
+  return (
+    <Card
+      title="Usage"
+      about={
+        <span className="small dimmed">
+          {usageSummary(usage)}. It counts the traffic of the last seven days. {shareNote(usage)}
+        </span>
+      }
+    >
+      <div className="table-scroll">
+        <table className="table table-usage">
+          <thead>
+            <tr>
+              <th scope="col">Rule</th>
+              <th scope="col">Usage</th>
+              <th scope="col">Traffic</th>
+              <th scope="col">Last hit</th>
+            </tr>
+          </thead>
+          <tbody>
+            {usage.rules.map((one) => {
+              const rule = group[`${one.direction}_rules`]?.[one.rule];
+              return rule === undefined ? null : (
+                <tr key={`${one.direction} ${one.rule}`}>
+                  <td className="usage-rule">
+                    {one.direction === 'inbound' ? 'in' : 'out'} {ruleInSentence(one.direction, rule, names)}
+                  </td>
+                  <td>
+                    <Tag tone={tones[one.state]}>{one.state}</Tag>
+                  </td>
+                  <td className="small">{usageWords(one)}</td>
+                  <td className="small">{one.last_hit === undefined ? '' : <Ago at={one.last_hit} />}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+      {unused.length === 0 ? null : (
+        <div className="card-body">
+          <Button variant="default" disabled={!canDraft} onClick={() => draftWithout(unused)}>
+            Draft without the {plural(unused.length, 'unused rule')}
+          </Button>
+        </div>
+      )}
+    </Card>
   );
 }

@@ -10,16 +10,11 @@ import { GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { countUses, type GroupUse } from '../model/device-policy.ts';
 import { stateOf } from '../model/device-state.ts';
 import { grouped } from '../../client/words/number.ts';
-import { plural } from '../model/rule-text.ts';
-import { meaningInShort, summarize, summaryText } from '../model/rule-summary.ts';
+import { plural, meaningInShort, summarize, summaryText } from '../model/rule-text.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
-import { Expiry } from '../components/expiry.tsx';
-import { useDeviceNames } from '../state/fleet.ts';
+import { Expiry, Tag, Ago, Page } from '../components/page.tsx';
+import { useDeviceNames, useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { Empty } from '../components/placeholders.tsx';
-import { Tag } from '../components/tag.tsx';
-import { Ago } from '../components/time.tsx';
-import { Page } from '../components/page.tsx';
-import { useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 
 /** Rules in one line. */
 /** Rules that a line shows. */

@@ -9,12 +9,10 @@ import { groupsOf } from '../../organization/of-records.ts';
 import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { plural } from '../model/rule-text.ts';
 import { AddDevice, keysKey } from '../device/add-device.tsx';
-import { Confirm, type Confirmation } from '../components/confirm.tsx';
+import { Confirm, type Confirmation } from '../components/dialog.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
-import { Tag } from '../components/tag.tsx';
-import { Ago } from '../components/time.tsx';
+import { Tag, Ago, Page } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
-import { Page } from '../components/page.tsx';
 import { useNames, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 

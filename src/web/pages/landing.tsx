@@ -7,7 +7,7 @@ import { Navigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Organization } from '../../api/organization.ts';
 import { Logo, PlusIcon } from '../components/icons.tsx';
-import { Loading } from '../components/loading.tsx';
+import { Loading } from '../components/page.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { lastOrganization } from '../shell/layout.tsx';
 import { NewOrganization } from '../shell/organization-switcher.tsx';

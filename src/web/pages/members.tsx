@@ -10,18 +10,14 @@ import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { grouped } from '../../client/words/number.ts';
 import { plural } from '../model/rule-text.ts';
-import { Facts } from '../components/facts.tsx';
-import { Confirm, type Confirmation } from '../components/confirm.tsx';
+import { Facts, Tag, Ago, Card, Page } from '../components/page.tsx';
+import { Confirm, type Confirmation } from '../components/dialog.tsx';
 import { ListState } from '../components/placeholders.tsx';
 import { TrafficSettings } from '../flows/observe-setting.tsx';
-import { Tag } from '../components/tag.tsx';
-import { Ago } from '../components/time.tsx';
 import { notify } from '../components/toast.tsx';
-import { Card, Page } from '../components/page.tsx';
-import { writeOrAsk } from '../state/refusal.ts';
+import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useMembers, useOrganization, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
 
 const invitationsKey = (org: string): readonly string[] => ['invitations', org];
 

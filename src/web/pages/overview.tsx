@@ -1,25 +1,24 @@
-/**
- * Owns the first page of an organization: its first steps, whether the fleet is in force, what needs attention, what was
- * refused, and what happened.
- */
-import { useParams } from '@tanstack/react-router';
-import { memo, useDeferredValue, useMemo, useState, type ReactNode } from 'react';
+/** * Owns the first page of an organization: its first steps, whether the fleet is in force, what needs attention, what was
+ * refused, and what happened. */
+import { useParams, Link } from '@tanstack/react-router';
+import { memo, useDeferredValue, useMemo, useState, lazy, Suspense, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
-import { Later } from '../components/later.tsx';
-import { Loading } from '../components/loading.tsx';
+import { Later, Loading, PageTitle, Step, Card, type StepState } from '../components/page.tsx';
 import { Failed } from '../components/placeholders.tsx';
-import { PageTitle } from '../components/page.tsx';
 import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { windowOf } from '../model/plot.ts';
-import { Attention } from '../overview/attention.tsx';
-import { EndingSoon } from '../overview/ending-soon.tsx';
-import { FirstSteps, useFirstSteps } from '../overview/first-steps.tsx';
-import { FleetState } from '../overview/fleet-state.tsx';
-import { LastChanges } from '../overview/last-changes.tsx';
-import { UnusedRules } from '../overview/unused-rules.tsx';
-import { OpenDevices, Packets, PolicyTestsCard } from '../overview/stats.tsx';
-import { useSnapshot } from '../state/organization.ts';
+import { Attention, EndingSoon, LastChanges } from '../overview/lists.tsx';
+import { FleetState, OpenDevices, Packets, PolicyTestsCard } from '../overview/figures.tsx';
+import { useSnapshot, useOrganization, useRights, useStatuses } from '../state/organization.ts';
 import { useOverview } from '../state/overview.ts';
+import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { plural } from '../model/rule-text.ts';
+import { onDemand } from '../state/load-ahead.ts';
+import { useSession } from '../state/session.ts';
+import { isEnforced } from '../../policy/effective.ts';
+import { countUses } from '../model/device-policy.ts';
+import { stateOf } from '../model/device-state.ts';
 
 interface OverviewProps {
   readonly overview: Overview;
@@ -76,5 +75,126 @@ export function OverviewPage(): ReactNode {
       {done === undefined || done === 4 ? null : <FirstSteps org={org} done={done} />}
       {devices.length === 0 ? null : <Fleet org={org} />}
     </div>
+  );
+}
+
+const RemoveUnused = lazy(
+  onDemand(async () => ({ default: (await import('../overview/remove-unused.tsx')).RemoveUnused })),
+);
+
+const dayMs = 86_400_000;
+/** The answer looks through the traffic of days; minutes do not change it. */
+const freshMs = 600_000;
+
+/** For owners, where all traffic is recorded; nothing where no rule is known to be unused. */
+function UnusedRules({ org }: { readonly org: string }): ReactNode {
+  const { client } = useSession();
+  const { governs } = useRights();
+  const observe = useOrganization()?.observe;
+  const [isOpen, setOpen] = useState(false);
+  const { data } = useQuery({
+    queryKey: ['unused rules', org],
+    queryFn: ({ signal }) => client.groups.unused(org, { signal }),
+    enabled: governs && observe === 'all',
+    staleTime: freshMs,
+    retry: false,
+  });
+  if (data === undefined || data.count === 0) return null;
+  const days = Math.round((Date.parse(data.until) - Date.parse(data.since)) / dayMs);
+  // A day without traffic says little about a rule.
+  if (days < 1) return null;
+  return (
+    <section className="card card-body row between" aria-label="Unused rules">
+      <span>
+        <strong>{plural(data.count, 'rule')}</strong> unused for {plural(days, 'day')}{' '}
+        <span className="small dimmed">No recorded connection needed {data.count === 1 ? 'it' : 'them'}.</span>
+      </span>
+      <Button variant="default" onClick={() => setOpen(true)}>
+        Remove {data.count === 1 ? 'it' : 'them'}…
+      </Button>
+      {isOpen ? (
+        <Suspense>
+          <RemoveUnused org={org} unused={data.rules} close={() => setOpen(false)} />
+        </Suspense>
+      ) : null}
+    </section>
+  );
+}
+
+/** How many of the steps are done; undefined while that is not known. */
+function useFirstSteps(): number | undefined {
+  const { devices, groups } = useSnapshot();
+  const statuses = useStatuses();
+  return useMemo(() => {
+    if (devices.length === 0) return 0;
+    const rules = groups.filter(
+      ({ is_default, inbound_rules = [], outbound_rules = [], mode }) =>
+        is_default !== true && isEnforced({ mode }) && inbound_rules.length + outbound_rules.length > 0,
+    );
+    if (rules.length === 0) return 1;
+    const uses = countUses({ devices, groups }, ({ id }) => stateOf(statuses.get(id)) === 'yes');
+    const used = rules.flatMap(({ id }) => uses.get(id) ?? []);
+    if (used.length === 0) return 2;
+    if (statuses.size === 0) return undefined;
+    return used.some(({ inForce }) => inForce > 0) ? 4 : 3;
+  }, [devices, groups, statuses]);
+}
+
+function FirstSteps({ org, done }: { readonly org: string; readonly done: number }): ReactNode {
+  const { devices } = useSnapshot();
+  const { mayWrite } = useRights();
+  const stateOfStep = (step: number): StepState => (step < done ? 'done' : step === done ? 'now' : 'later');
+  const groupsLink = (words: string): ReactNode => (
+    <Link className="link" to="/o/$org/groups" params={{ org }}>
+      {words}
+    </Link>
+  );
+  return (
+    <Card title="First steps" dense about={<span className="small dimmed">{done} of 4 done</span>}>
+      <ol className="path-steps">
+        <Step
+          title="Add a device"
+          state={stateOfStep(0)}
+          action={
+            done === 0 && mayWrite ? (
+              <Link className="link" to="/o/$org/devices" params={{ org }}>
+                Add devices
+              </Link>
+            ) : undefined
+          }
+        >
+          {devices.length > 0
+            ? `${plural(devices.length, 'device')} joined.`
+            : 'Run the agent on a Linux machine with an enrollment key. The default group, which admits everything, applies to it.'}
+        </Step>
+        <Step
+          title="Write a group with a rule"
+          state={stateOfStep(1)}
+          action={
+            done === 1 && mayWrite ? (
+              <Link className="link" to="/o/$org/groups/new" params={{ org }}>
+                New group
+              </Link>
+            ) : undefined
+          }
+        >
+          Say who may connect, such as PostgreSQL from app.
+        </Step>
+        <Step
+          title="Let it apply to a device"
+          state={stateOfStep(2)}
+          action={done === 2 ? groupsLink('Open the groups') : undefined}
+        >
+          Name a label in “Applies to”, or attach the group to devices.
+        </Step>
+        <Step
+          title="See it in force"
+          state={stateOfStep(3)}
+          action={done === 3 ? groupsLink('Where is it in force?') : undefined}
+        >
+          The agent reads the rules back from the kernel and says so, usually within a second.
+        </Step>
+      </ol>
+    </Card>
   );
 }

@@ -7,17 +7,22 @@ import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { ReachIcon, SearchIcon } from '../components/icons.tsx';
 import { RingfenceError } from '../../client/error.ts';
-import { Loading } from '../components/loading.tsx';
+import { Loading, Card, Page, PageTitle } from '../components/page.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
-import { Card, Page, PageTitle } from '../components/page.tsx';
 import { reach, type Probe } from '../model/reachability.ts';
-import { DeviceChoice, probeWords, readProbe, ServiceChoice } from '../reachability/asked.tsx';
+import {
+  DeviceChoice,
+  probeWords,
+  readProbe,
+  ServiceChoice,
+  useEndpoints,
+  PastChoice,
+  readPastMoment,
+  usePastOrganization,
+} from '../reachability/asked.tsx';
 import { DeviceBoard, LabelBoard, type Pair } from '../reachability/boards.tsx';
-import { useEndpoints } from '../reachability/endpoints.ts';
 import { Explanation } from '../reachability/explanation.tsx';
-import { PastChoice, readPastMoment, usePastOrganization } from '../reachability/past.tsx';
-import { deviceName } from '../state/live.ts';
-import { PastContext, usePast, useSnapshot } from '../state/organization.ts';
+import { deviceName, PastContext, usePast, useSnapshot } from '../state/organization.ts';
 
 type View = 'matrix' | 'label';
 /** From so many devices on, labels say more than a matrix of devices. */

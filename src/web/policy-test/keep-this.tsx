@@ -2,13 +2,14 @@
 import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
+import type { PolicyTest, TestEnd } from '../../policy/policy-test/policy-test.ts';
 import { TestIcon } from '../components/icons.tsx';
 import { notify } from '../components/toast.tsx';
 import { freeName, testOf } from './test-draft.ts';
 import { useLive, useRights } from '../state/organization.ts';
 import { useEditTests, usePolicyTests } from '../state/policy-tests.ts';
 import { useWrite } from '../state/write.ts';
+import type { Probe } from '../model/reachability.ts';
 
 export function KeepThis({ test }: { readonly test: PolicyTest }): ReactNode {
   const { id: org } = useLive();
@@ -50,4 +51,23 @@ export function KeepThis({ test }: { readonly test: PolicyTest }): ReactNode {
       Keep it this way
     </Button>
   );
+}
+
+interface AnsweredPair {
+  readonly from: TestEnd;
+  readonly to: TestEnd;
+  /** What people call the two. */
+  readonly names: readonly [from: string, to: string];
+  readonly isAllowed: boolean;
+}
+
+export function keptTest({ from, to, names, isAllowed }: AnsweredPair, { kind, port }: Probe): PolicyTest {
+  const what = kind === 'ping' ? 'ping' : `${kind} ${port}`;
+  return {
+    name: `${names[0]} ${isAllowed ? 'reaches' : 'does not reach'} ${names[1]} by ${what}`,
+    from,
+    to,
+    ...(kind === 'ping' ? { protocol: 'icmp' } : { protocol: kind, port }),
+    expect: isAllowed ? 'allow' : 'refuse',
+  };
 }

@@ -59,7 +59,7 @@ function readEnd(chip: string, names: DeviceNames): Read<TestEnd> {
 
 export type TestField = 'name' | 'from' | 'to' | 'port' | 'note';
 
-export interface ReadTest {
+interface ReadTest {
   readonly problems: Readonly<Partial<Record<TestField, string>>>;
   /** Only where there is no problem. */
   readonly test: PolicyTest | undefined;

@@ -3,9 +3,8 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { failureInWords, testInWords } from '../../policy/policy-test/words.ts';
-import { Tag, type Tone } from '../components/tag.tsx';
-import { useDeviceNames } from '../state/fleet.ts';
-import { useLive } from '../state/organization.ts';
+import { Tag, type Tone } from '../components/page.tsx';
+import { useDeviceNames, useLive } from '../state/organization.ts';
 
 const testTones: { readonly [State in PolicyTestResult['state']]: Tone } = {
   passing: 'plain',

@@ -1,10 +1,24 @@
-/** Owns the query of the reachability page: which service or port, and between which devices. */
-import { NumberInput, SegmentedControl, Select } from '@mantine/core';
+/** Owns what the reachability page is asked: which service or port, between which devices, at which moment, and the devices as ends of connections. */
+import { NumberInput, SegmentedControl, Select, Button, TextInput } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import { services } from '../../policy/services.ts';
-import type { Probe } from '../model/reachability.ts';
-import { deviceName } from '../state/live.ts';
-import { useSnapshot } from '../state/organization.ts';
+import { addressOf, type Probe, type Endpoint } from '../model/reachability.ts';
+import {
+  deviceName,
+  useSnapshot,
+  snapshotOf,
+  useLive,
+  useModel,
+  usePast,
+  useStatuses,
+  type PastOrganization,
+} from '../state/organization.ts';
+import { useQuery, type UseQueryResult } from '@tanstack/react-query';
+import { useSession } from '../state/session.ts';
+import type { Device } from '../../api/device.ts';
+import { policiesOn } from '../../organization/of-records.ts';
+import { ago } from '../components/page.tsx';
+import { shortcomingOf } from '../model/device-state.ts';
 
 const known = services
   .filter(({ ip_protocol }) => ip_protocol === 'tcp' || ip_protocol === 'udp')
@@ -102,4 +116,88 @@ export function DeviceChoice({
       clearButtonProps={{ 'aria-label': `${label} any device` }}
     />
   );
+}
+
+/** As the page's address has it: local time, `2026-11-09T10:00`. */
+const form = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/;
+
+/** Milliseconds since 1970; undefined for the present, also where the text is no time. */
+export function readPastMoment(text: string | undefined): number | undefined {
+  const time = text !== undefined && form.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(time) ? undefined : time;
+}
+
+/** The same lists that `ringfence explain --at` reads. */
+export function usePastOrganization(at: number | undefined): UseQueryResult<PastOrganization> {
+  const { client } = useSession();
+  const { id } = useLive();
+  return useQuery({
+    queryKey: ['past', id, at],
+    enabled: at !== undefined,
+    staleTime: Number.POSITIVE_INFINITY,
+    structuralSharing: false,
+    retry: false,
+    queryFn: async ({ signal }): Promise<PastOrganization> => {
+      const moment = at ?? 0;
+      const query = { at: new Date(moment).toISOString(), signal };
+      const [devices, groups] = await Promise.all([client.devices.list(id, query), client.groups.list(id, query)]);
+      return { at: moment, snapshot: snapshotOf(devices, groups) };
+    },
+  });
+}
+
+export function PastChoice({
+  value,
+  onChange,
+}: {
+  readonly value: string | undefined;
+  readonly onChange: (text: string | undefined) => void;
+}): ReactNode {
+  return (
+    <>
+      <TextInput
+        className="filter-time"
+        type="datetime-local"
+        aria-label="At"
+        leftSection={<span className="small">At</span>}
+        leftSectionWidth={34}
+        value={value ?? ''}
+        onChange={(event) => onChange(event.currentTarget.value || undefined)}
+      />
+      {value === undefined ? null : (
+        <Button variant="default" onClick={() => onChange(undefined)}>
+          Show now
+        </Button>
+      )}
+    </>
+  );
+}
+
+export function useEndpoints(devices: readonly Device[]): readonly Endpoint[] {
+  const model = useModel();
+  const statuses = useStatuses();
+  const past = usePast();
+  const at = past?.at;
+  const judged = useMemo(() => {
+    const policies = policiesOn(
+      model,
+      devices.map(({ id }) => id),
+      at ?? Date.now(),
+    );
+    return devices.map((device, index): Endpoint => ({
+      device,
+      policy: policies[index] ?? { missing: 'default' },
+      address: addressOf(device),
+    }));
+  }, [devices, model, at]);
+  return useMemo(() => {
+    if (at !== undefined) return judged;
+    const now = Date.now();
+    return judged.map((endpoint) => ({
+      ...endpoint,
+      shortcoming: shortcomingOf(deviceName(endpoint.device), statuses.get(endpoint.device.id), (time) =>
+        ago(Date.parse(time), now),
+      ),
+    }));
+  }, [judged, statuses, at]);
 }

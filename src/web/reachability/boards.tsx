@@ -2,11 +2,17 @@
 import { Button } from '@mantine/core';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { BackIcon } from '../components/icons.tsx';
-import { labelClusters, ReachTable, type Cluster } from '../model/clusters.ts';
-import { keptTest } from '../policy-test/keep-test.ts';
-import { reach, type Endpoint, type Probe, type Reach } from '../model/reachability.ts';
+import {
+  labelClusters,
+  ReachTable,
+  reach,
+  type Cluster,
+  type Endpoint,
+  type Probe,
+  type Reach,
+} from '../model/reachability.ts';
+import { keptTest, KeepThis } from '../policy-test/keep-this.tsx';
 import { plural } from '../model/rule-text.ts';
-import { KeepThis } from '../policy-test/keep-this.tsx';
 import { probeWords } from './asked.tsx';
 import { ClusterMatrix } from './cluster-matrix.tsx';
 import { Matrix, type Pick } from './matrix.tsx';

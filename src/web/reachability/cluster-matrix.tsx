@@ -3,7 +3,7 @@
  * to devices.
  */
 import type { ReactNode } from 'react';
-import type { Cluster, PairCount } from '../model/clusters.ts';
+import type { Cluster, PairCount } from '../model/reachability.ts';
 import { grouped } from '../../client/words/number.ts';
 import type { Pick } from './matrix.tsx';
 

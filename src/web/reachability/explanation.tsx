@@ -6,15 +6,12 @@ import { mismatchWords } from '../../client/words/mismatch.ts';
 import { ruleInSentence } from '../../client/words/rule.ts';
 import { rulesOf, type Decision } from '../../policy/decide.ts';
 import { CheckIcon, CrossIcon } from '../components/icons.tsx';
-import { printDraft } from '../model/allow-draft.ts';
-import { keptTest } from '../policy-test/keep-test.ts';
+import { printDraft } from '../model/draft.ts';
+import { keptTest, KeepThis } from '../policy-test/keep-this.tsx';
 import type { Endpoint, Probe, Reach, Side } from '../model/reachability.ts';
 import { ruleText } from '../model/rule-text.ts';
-import { KeepThis } from '../policy-test/keep-this.tsx';
-import { useDeviceNames } from '../state/fleet.ts';
-import { deviceName } from '../state/live.ts';
-import { usePast, useRights, useSnapshot } from '../state/organization.ts';
-import { Tag } from '../components/tag.tsx';
+import { useDeviceNames, deviceName, usePast, useRights, useSnapshot } from '../state/organization.ts';
+import { Tag } from '../components/page.tsx';
 
 const ruleVerbs = {
   rule: 'admitted by',

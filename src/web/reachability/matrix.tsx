@@ -1,7 +1,7 @@
 /** Owns the matrix: rows connect to columns; the arrow keys move through it. */
 import { useRef, type KeyboardEvent, type ReactNode } from 'react';
 import type { Endpoint, Reach } from '../model/reachability.ts';
-import { deviceName } from '../state/live.ts';
+import { deviceName } from '../state/organization.ts';
 
 export interface Pick {
   readonly from: number;

@@ -5,9 +5,7 @@ import { useDeferredValue, useMemo, useState, type KeyboardEvent, type ReactNode
 import { deviceVerbs, findCommands, readVerb, type Command, type DeviceVerb } from '../model/palette.ts';
 import { DeviceIcon, GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { failed, notify } from '../components/toast.tsx';
-import { useDeviceNames } from '../state/fleet.ts';
-import { deviceName } from '../state/live.ts';
-import { useSnapshot, useRights } from '../state/organization.ts';
+import { useDeviceNames, deviceName, useSnapshot, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { navigationLinks } from './navigation.ts';
 import { takeTyped } from './palette-key.ts';

@@ -1,5 +1,5 @@
-/** Owns the frame around every page of an organization: navigation, connection, and the live snapshot behind them. */
-import { ActionIcon, Menu } from '@mantine/core';
+/** Owns the frame around every page of an organization: navigation, the live snapshot behind the pages, and above all that it is not live, since when. */
+import { ActionIcon, Menu, Button } from '@mantine/core';
 import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router';
 import {
   lazy,
@@ -13,22 +13,29 @@ import {
   useSyncExternalStore,
   type ReactNode,
 } from 'react';
-import { KeyIcon, Logo, MenuIcon, OutIcon, SearchIcon } from '../components/icons.tsx';
-import { Loading } from '../components/loading.tsx';
+import { KeyIcon, Logo, MenuIcon, OutIcon, SearchIcon, WarnIcon } from '../components/icons.tsx';
+import { Loading, clockTime } from '../components/page.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { grouped } from '../../client/words/number.ts';
-import { LiveOrganization } from '../state/live.ts';
+import {
+  LiveOrganization,
+  LiveContext,
+  RoleContext,
+  useOwnRole,
+  useSnapshot,
+  useLive,
+  type Snapshot,
+} from '../state/organization.ts';
 import { loadAhead, onDemand } from '../state/load-ahead.ts';
-import { LiveContext, RoleContext, useOwnRole, useSnapshot } from '../state/organization.ts';
-import { refusalQuestion } from '../state/refusal.ts';
+import { refusalQuestion } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import { useTrials } from '../state/trials.ts';
-import { ConnectionDot, DisconnectedBanner } from './connection-status.tsx';
 import { SchemeToggle } from './color-scheme.tsx';
 import { keepTyping, onPaletteKey } from './palette-key.ts';
 import { Shortcuts } from './shortcuts.tsx';
 import { Switcher } from './organization-switcher.tsx';
 import { navigationLinks } from './navigation.ts';
+import { useQueryClient } from '@tanstack/react-query';
 
 const CommandPalette = lazy(
   onDemand(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette })),
@@ -272,5 +279,69 @@ export function OrganizationFrame(): ReactNode {
         </div>
       </RoleContext>
     </LiveContext>
+  );
+}
+
+/** A stream that is resumed at once is no news; only a gap that a person would notice is. */
+const showAfter = 1_500;
+
+const isGone = ({ connection, synced }: Snapshot): boolean =>
+  synced ? connection.phase !== 'live' : connection.failures > 0 || connection.phase === 'waiting';
+
+/** Since when the stream is lost, in milliseconds since the epoch; undefined while it is not. */
+function useLostSince(gone: boolean): number | undefined {
+  const [since, setSince] = useState<number>();
+  useEffect(() => {
+    if (!gone) {
+      setSince(undefined);
+      return undefined;
+    }
+    const began = Date.now();
+    const timer = setTimeout(() => setSince(began), showAfter);
+    return () => clearTimeout(timer);
+  }, [gone]);
+  return since;
+}
+
+/** What the stream does not bring is asked again after a gap: it may have failed, or have changed meanwhile. */
+function useFreshAfter(gone: boolean): void {
+  const queries = useQueryClient();
+  const wasGone = useRef(false);
+  useEffect(() => {
+    if (wasGone.current && !gone) void queries.invalidateQueries();
+    wasGone.current = gone;
+  }, [queries, gone]);
+}
+
+function ConnectionDot(): ReactNode {
+  const snapshot = useSnapshot();
+  const lost = useLostSince(isGone(snapshot)) !== undefined;
+  const word = lost ? 'Disconnected' : snapshot.synced ? 'Live' : 'Connecting';
+  return (
+    <span className={`dot ${lost ? 'dot-lost' : snapshot.synced ? 'dot-live' : 'dot-wait'}`} role="status">
+      {word}
+    </span>
+  );
+}
+
+function DisconnectedBanner(): ReactNode {
+  const live = useLive();
+  const snapshot = useSnapshot();
+  const gone = isGone(snapshot);
+  const since = useLostSince(gone);
+  useFreshAfter(gone);
+  if (since === undefined || snapshot.failure !== undefined) return null;
+  return (
+    <div className="banner" role="alert">
+      <WarnIcon />
+      <span className="grow">
+        <strong>Disconnected since {clockTime(since, Date.now())}.</strong>{' '}
+        {snapshot.synced ? 'What you see may be out of date.' : 'The server does not answer.'} The page reconnects by
+        itself.
+      </span>
+      <Button size="compact-sm" variant="default" onClick={() => live.retryNow()}>
+        Try now
+      </Button>
+    </div>
   );
 }

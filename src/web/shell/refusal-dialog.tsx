@@ -5,9 +5,8 @@ import type { RingfenceError } from '../../client/error.ts';
 import { dangerous, Dialog, DialogFoot } from '../components/dialog.tsx';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { plural } from '../model/rule-text.ts';
-import { deviceName } from '../state/live.ts';
-import { useRights, useSnapshot } from '../state/organization.ts';
-import type { RefusalQuestion } from '../state/refusal.ts';
+import { deviceName, useRights, useSnapshot } from '../state/organization.ts';
+import type { RefusalQuestion } from '../state/write.ts';
 
 function OpenedDevices({ refusal }: { readonly refusal: RingfenceError }): ReactNode {
   const { devices, defaultGroup } = useSnapshot();

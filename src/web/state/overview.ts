@@ -4,7 +4,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo, useRef } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
-import { withNewest } from '../model/overview.ts';
+import { withNewest } from '../model/plot.ts';
 import { useLive, useSnapshot } from './organization.ts';
 import { useSession } from './session.ts';
 
@@ -15,13 +15,13 @@ const wholeEveryMs = 60_000;
 /** Changes that come so close together are one question. */
 const settleMs = 400;
 
-export interface OverviewAnswer {
+interface OverviewAnswer {
   readonly overview: Overview;
   /** When it came. */
   readonly at: number;
 }
 
-export interface AskedOverview {
+interface AskedOverview {
   readonly answer: OverviewAnswer | undefined;
   readonly error: Error | null;
   readonly retry: () => void;

@@ -10,7 +10,7 @@ import {
 import { onDemand } from './load-ahead.ts';
 import { Landing } from '../pages/landing.tsx';
 import { OrganizationFrame } from '../shell/layout.tsx';
-import { parseActivitySearch } from '../model/activity-search.ts';
+import { parseActivitySearch } from '../model/activity.ts';
 import { parseDeviceSearch } from '../model/device-search.ts';
 import { parseFlowSearch } from '../flows/flow-search.ts';
 import { NoSuchPage, PageFault } from '../components/placeholders.tsx';

@@ -9,8 +9,7 @@ import type { Watched } from '../../api/watch.ts';
 import type { Change } from '../../client/cache.ts';
 import { RingfenceError } from '../../client/error.ts';
 import type { ConnectionState } from '../../client/state.ts';
-import { SharedStreams } from './shared-streams.ts';
-import type { PageMessage, StreamSubject, WorkerMessage } from './messages.ts';
+import { SharedStreams, type PageMessage, type StreamSubject, type WorkerMessage } from './shared-streams.ts';
 
 type Take = (message: WorkerMessage) => void;
 type Post = (message: PageMessage) => void;
@@ -34,7 +33,7 @@ function connect(take: Take, onLost: () => void): Post {
   return (message) => port.postMessage(message);
 }
 
-export interface PageCopyOptions {
+interface PageCopyOptions {
   /** Asked each time: the credential may change. */
   readonly subject: () => StreamSubject;
   readonly onChanges: (changes: readonly Change[]) => void;

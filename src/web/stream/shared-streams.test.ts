@@ -5,8 +5,7 @@ import { FakeClock, fakeNetwork, FakeStream, turn } from '../../client/fake.fixt
 import { change, tail } from '../../client/informer.fixture.ts';
 import { createInformer } from '../../client/informer.ts';
 import { device, organization } from '../../client/records.fixture.ts';
-import type { StreamSubject, WorkerMessage } from './messages.ts';
-import { SharedStreams } from './shared-streams.ts';
+import { SharedStreams, type StreamSubject, type WorkerMessage } from './shared-streams.ts';
 
 const subject = (more: Partial<StreamSubject> = {}): StreamSubject => ({
   organization,

@@ -1,17 +1,18 @@
-/**
- * Owns the streams that all pages of a browser share: one for each organization and credential, and none for pages that
+/** * Owns the streams that all pages of a browser share: one for each organization and credential, and none for pages that
  * are not shown. A browser opens only six connections to a server that speaks HTTP/1.1: with a stream for each page, the
- * seventh request would wait for ever.
- */
+ * seventh request would wait for ever. */
 import { systemClock, type Clock } from '../../client/clock.ts';
-import { RingfenceError } from '../../client/error.ts';
+import { RingfenceError, type RingfenceErrorInit } from '../../client/error.ts';
 import { createInformer, type Informer } from '../../client/informer.ts';
 import { clientFor } from '../state/client.ts';
-import type { PageMessage, StreamSubject, WorkerMessage } from './messages.ts';
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import type { Change } from '../../client/cache.ts';
+import type { ConnectionState } from '../../client/state.ts';
 
 type StreamInformer = Pick<Informer, 'run' | 'onChange' | 'onState' | 'whenSynced' | 'view' | 'retryNow' | 'state'>;
 
-export interface SharedStreamsOptions {
+interface SharedStreamsOptions {
   /** Ticks that a stream lasts without a page. The next page of the same tab needs no new one. */
   readonly graceTicks: number;
   readonly clock?: Clock;
@@ -221,3 +222,32 @@ class SharedCopy {
     for (const { post } of this.#readers) post(message);
   }
 }
+
+/** What a page follows, and as whom. Pages that agree in all of it share one stream. */
+export interface StreamSubject {
+  readonly organization: string;
+  readonly user: string;
+  /** Undefined: the browser's cookie. */
+  readonly token: string | undefined;
+}
+
+export type PageMessage =
+  /** Sent again and again: it also says that the page is still there. `version`: of the copy that the page has. */
+  | { readonly type: 'follow'; readonly subject: StreamSubject; readonly version: string | undefined }
+  /** The page is not shown any more, or gone. */
+  | { readonly type: 'leave' }
+  | { readonly type: 'retry' };
+
+export type WorkerMessage =
+  /** All records: the page's copy is of another version. */
+  | {
+      readonly type: 'records';
+      readonly version: string;
+      readonly devices: readonly Device[];
+      readonly groups: readonly SecurityGroup[];
+    }
+  | { readonly type: 'changes'; readonly version: string; readonly changes: readonly Change[] }
+  | { readonly type: 'status'; readonly synced: boolean; readonly connection: ConnectionState }
+  /** Following ended for good; the page may ask anew. */
+  | { readonly type: 'failed'; readonly error: Pick<RingfenceErrorInit, 'code' | 'message' | 'status' | 'requestId'> }
+  | { readonly type: 'alive' };

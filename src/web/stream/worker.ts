@@ -1,6 +1,5 @@
 /** The shared worker's entry: every page of this browser that shows our pages connects here. */
-import type { PageMessage } from './messages.ts';
-import { SharedStreams } from './shared-streams.ts';
+import { SharedStreams, type PageMessage } from './shared-streams.ts';
 
 const streams = new SharedStreams({ graceTicks: 2 });
 

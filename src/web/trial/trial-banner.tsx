@@ -6,24 +6,19 @@ import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
 import type { Trial } from '../../api/trial/trials.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { mayKeep, mayRevert, mayTakeOut } from '../../policy/trial/right.ts';
-import { Confirm, type Confirmation } from '../components/confirm.tsx';
+import { Confirm, type Confirmation } from '../components/dialog.tsx';
 import { ClockIcon, DownIcon, UpIcon } from '../components/icons.tsx';
-import { Lines } from '../components/lines.tsx';
-import { Tag } from '../components/tag.tsx';
-import { Ago, clockTime } from '../components/time.tsx';
+import { Lines, Tag, Ago, clockTime } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
-import { stateTitle, stateTones } from '../device/device-state.tsx';
-import { InForceCount } from '../device/in-force-count.tsx';
+import { stateTitle, stateTones, InForceCount } from '../device/device-state.tsx';
 import { plural } from '../model/rule-text.ts';
 import { endWords, recordName, scopeWords, timeLeft, trialName, trialRecords, withoutTakenOut } from './trial-words.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
-import { useDeviceNames } from '../state/fleet.ts';
-import { useLive, useNames, useRights, useSnapshot } from '../state/organization.ts';
-import { writeOrAsk } from '../state/refusal.ts';
+import { useDeviceNames, useLive, useNames, useRights, useSnapshot } from '../state/organization.ts';
+import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import type { OpenTrials } from '../state/trials.ts';
-import { useWrite } from '../state/write.ts';
-import { WidenDialog } from './widen-dialog.tsx';
+import { WidenDialog } from './try-dialog.tsx';
 
 /** The server's time, again every second. */
 function useServerNow(skew: number): number {

@@ -1,9 +1,21 @@
-/** Owns the choice of a trial: how long people have to confirm the change, and which devices try it. */
+/** Owns the choice of a trial: how long people have to confirm the change, which devices try it, and the way from a few devices to more. */
 import { SegmentedControl } from '@mantine/core';
-import { useState, type ReactNode } from 'react';
+import { useState, useMemo, type ReactNode } from 'react';
 import { FormDialog } from '../components/dialog.tsx';
-import { useWrite } from '../state/write.ts';
-import { ScopeInput, scopeText } from './scope-input.tsx';
+import { useWrite, writeOrAsk } from '../state/write.ts';
+import { labelsIn } from '../../client/words/unknown-labels.ts';
+import { devicesNamed } from '../../organization/of-records.ts';
+import type { Selector } from '../../policy/rule.ts';
+import { UnknownLabels, FarEndInput } from '../group/far-end-input.tsx';
+import { misspelt, readSelectorChip, selectorChip } from '../model/far-end.ts';
+import { labelFault } from '../model/labels.ts';
+import { plural } from '../model/rule-text.ts';
+import { useSnapshot, useLive } from '../state/organization.ts';
+import { useQueryClient } from '@tanstack/react-query';
+import type { Trial } from '../../api/trial/trials.ts';
+import { clockTime } from '../components/page.tsx';
+import { notify } from '../components/toast.tsx';
+import { useSession } from '../state/session.ts';
 
 const lengths = [
   ['120', '2 minutes'],
@@ -83,6 +95,115 @@ export function TryDialog({
         The change is in force at once. Unless someone keeps it within {length}, the server takes it back. A device that
         cannot reach the server goes back by itself. You may close this page.
       </p>
+    </FormDialog>
+  );
+}
+
+/** A chip as the server reads it; a bare word is a label. */
+const selectorOf = (chip: string): Selector | undefined => readSelectorChip(chip) ?? readSelectorChip(`label:${chip}`);
+
+/** What is wrong with the chips; undefined where they can be sent. */
+function faultIn(chips: readonly string[]): string | undefined {
+  for (const chip of chips) {
+    const near = misspelt(chip);
+    if (near !== undefined) return near;
+    const selector = selectorOf(chip);
+    if (selector === undefined || 'all_devices' in selector) continue;
+    const fault = labelFault(selector.labels);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+/** The chips as the text of a scope, such as `label:canary,label:edge+prod`; undefined while they are none. */
+const scopeText = (chips: readonly string[]): string | undefined =>
+  chips.length === 0 || faultIn(chips) !== undefined
+    ? undefined
+    : chips.map((chip) => selectorChip(selectorOf(chip) ?? { labels: [chip] })).join(',');
+
+function ScopeInput({
+  label,
+  description,
+  chips,
+  onChange,
+}: {
+  readonly label: string;
+  readonly description: string;
+  readonly chips: readonly string[];
+  readonly onChange: (chips: readonly string[]) => void;
+}): ReactNode {
+  const { devices } = useSnapshot();
+  const selectors = useMemo(() => chips.flatMap((chip) => selectorOf(chip) ?? []), [chips]);
+  const count = useMemo(() => devicesNamed(selectors, devices).length, [selectors, devices]);
+  return (
+    <div className="stack tight">
+      <FarEndInput
+        label={label}
+        description={description}
+        placeholder="label:canary"
+        suggest="labels"
+        chips={chips}
+        onChange={onChange}
+        error={faultIn(chips)}
+      />
+      {chips.length === 0 ? null : (
+        <p className="small dimmed" role="status">
+          {plural(count, 'device')} of the organization {count === 1 ? 'has' : 'have'} such a label.
+        </p>
+      )}
+      <UnknownLabels labels={labelsIn([{ applies_to: selectors }])} />
+    </div>
+  );
+}
+
+export function WidenDialog({
+  trial,
+  name,
+  close,
+}: {
+  readonly trial: Trial;
+  readonly name: string;
+  readonly close: () => void;
+}): ReactNode {
+  const { client } = useSession();
+  const { id: org } = useLive();
+  const queries = useQueryClient();
+  const [where, setWhere] = useState<'all' | 'some'>('all');
+  const [chips, setChips] = useState<readonly string[]>(() => (trial.scope ?? []).map(selectorChip));
+  const scope = where === 'all' ? null : scopeText(chips);
+  const write = useWrite(async () => {
+    if (scope === undefined) return;
+    await writeOrAsk((agreed) => client.trials.widen(org, trial.id, { scope }, agreed));
+    await queries.invalidateQueries({ queryKey: ['trials', org] });
+    notify('More devices try the change now.');
+    close();
+  });
+  return (
+    <FormDialog
+      title={`Try ${name} on more devices`}
+      close={close}
+      write={write}
+      action="Try it there too"
+      disabled={scope === undefined}
+    >
+      <SegmentedControl
+        aria-label="Try it on"
+        value={where}
+        onChange={setWhere}
+        data={[
+          { value: 'all', label: 'All its devices' },
+          { value: 'some', label: 'Devices with a label' },
+        ]}
+      />
+      {where === 'all' ? null : (
+        <ScopeInput
+          label="Labels"
+          description="Add labels. Those that try it now stay."
+          chips={chips}
+          onChange={setChips}
+        />
+      )}
+      <p className="note note-plain">The trial still ends at {clockTime(Date.parse(trial.ends_at), Date.now())}.</p>
     </FormDialog>
   );
 }

@@ -1,21 +1,23 @@
-/**
- * Owns what needs attention: isolated devices first, then devices that are not in force, the worst first; many in the same state
- * are one line.
- */
+/** Owns the lists of the overview: what needs attention, the worst first and many alike as one line, what ends soon, and the last changes. */
 import { Link } from '@tanstack/react-router';
 import { useMemo, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { inForceAdvice, inForceMeanings, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
 import type { Overview } from '../../api/enforcement/overview.ts';
-import { CheckIcon } from '../components/icons.tsx';
+import { CheckIcon, ClockIcon, KeyIcon } from '../components/icons.tsx';
 import { Empty } from '../components/placeholders.tsx';
-import { Tag } from '../components/tag.tsx';
-import { Ago } from '../components/time.tsx';
-import { Card } from '../components/page.tsx';
+import { Tag, Ago, Card } from '../components/page.tsx';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
 import { plural } from '../model/rule-text.ts';
-import { deviceName } from '../state/live.ts';
-import { useSnapshot } from '../state/organization.ts';
+import { deviceName, useSnapshot, useDeviceNames, useRights } from '../state/organization.ts';
+import { useQuery } from '@tanstack/react-query';
+import { endingSoon } from '../model/expiry.ts';
+import { useSession } from '../state/session.ts';
+import { actorName } from '../../client/words/action.ts';
+import { sentenceOf } from '../../client/words/sentence.ts';
+import { Words, useSentenceNames } from '../activity/entry.tsx';
+import { isQuiet } from '../model/activity.ts';
+import { useAskedOnChange } from '../state/overview.ts';
 
 /** As many have a line each; more in the same state share one. */
 const mostAlone = 2;
@@ -148,6 +150,147 @@ export function Attention({ overview, org }: { readonly overview: Overview; read
           ))}
         </ul>
       )}
+    </Card>
+  );
+}
+
+const everyMs = 60_000;
+
+export function EndingSoon({ org }: { readonly org: string }): ReactNode {
+  const { client } = useSession();
+  const keys = useQuery({
+    queryKey: ['keys', org],
+    queryFn: ({ signal }) => client.enrollmentKeys.list(org, { signal }),
+    refetchInterval: everyMs,
+  });
+  const tokens = useQuery({
+    queryKey: ['tokens', 'user'],
+    // An owner of devices has a token for each: thousands, none of which expires.
+    queryFn: ({ signal }) => client.tokens.list({ kind: 'user', signal }),
+    refetchInterval: everyMs,
+  });
+  const { groups } = useSnapshot();
+  const names = useDeviceNames();
+  const ending = endingSoon({ keys: keys.data ?? [], tokens: tokens.data ?? [], groups, names, now: Date.now() });
+  return (
+    <Card title="Ends soon" dense>
+      {ending.length === 0 ? (
+        <p className="card-body small dimmed">
+          No rule, no enrollment key and none of your tokens ends within two weeks.
+        </p>
+      ) : (
+        <ul className="feed feed-dense">
+          {ending.map(({ id, kind, name, at, usesLeft, group }) => (
+            <li key={id}>
+              {kind === 'rule' ? <ClockIcon size={16} /> : <KeyIcon size={16} />}
+              <span className="grow">
+                {group === undefined ? (
+                  <Link className="plain-link" to={kind === 'key' ? '/o/$org/keys' : '/o/$org/tokens'} params={{ org }}>
+                    <strong>{name}</strong>
+                  </Link>
+                ) : (
+                  <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
+                    <strong>{name}</strong>
+                  </Link>
+                )}{' '}
+                <span className="small dimmed">
+                  {kind === 'key'
+                    ? `key, ${plural(usesLeft ?? 0, 'device')} left`
+                    : kind === 'rule'
+                      ? `rule of ${group?.group_name ?? ''}`
+                      : 'your token'}
+                </span>
+              </span>
+              <span className="small">
+                <Ago at={at} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+const shownChanges = 7;
+/** For what makes no event: members, keys, sign-ins. */
+const deedsEveryMs = 15_000;
+
+/** What people did; what only repeats itself is left to the page of all activity. */
+function Deeds({ org }: { readonly org: string }): ReactNode {
+  const { client } = useSession();
+  const names = useSentenceNames();
+  useAskedOnChange('last changes');
+  const { data } = useQuery({
+    queryKey: ['last changes', org],
+    queryFn: ({ signal }) => client.audit.list(org, { limit: 40, signal }),
+    refetchInterval: deedsEveryMs,
+  });
+  const entries = data?.filter((entry) => !isQuiet(entry)).slice(0, shownChanges);
+  if (entries?.length === 0) return <p className="card-body small dimmed">Nothing has changed yet.</p>;
+  return (
+    <ul className="feed feed-dense">
+      {entries?.map((entry) => (
+        <li key={entry.id}>
+          <span className="grow words">
+            <Words who={actorName(entry)} sentence={sentenceOf(entry, names)} subjectId={entry.subject_id} org={org} />
+          </span>
+          <span className="small dimmed">
+            <Ago at={entry.at} />
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Records({ org }: { readonly org: string }): ReactNode {
+  const { devices, groups } = useSnapshot();
+  const latest = useMemo(() => {
+    const all = [
+      ...devices.map((device) => ({ kind: 'device' as const, name: deviceName(device), ...device })),
+      ...groups.map((group) => ({ kind: 'group' as const, name: group.group_name, ...group })),
+    ];
+    return all.toSorted((a, b) => b.revision - a.revision).slice(0, shownChanges);
+  }, [devices, groups]);
+  return (
+    <ul className="feed feed-dense">
+      {latest.map(({ id, kind, name, updated_at }) => (
+        <li key={id}>
+          <span className="grow">
+            {kind === 'device' ? 'Device ' : 'Group '}
+            {kind === 'device' ? (
+              <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: id }}>
+                <strong>{name}</strong>
+              </Link>
+            ) : (
+              <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: id }}>
+                <strong>{name}</strong>
+              </Link>
+            )}
+          </span>
+          <span className="small dimmed">
+            <Ago at={updated_at} />
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export function LastChanges({ org }: { readonly org: string }): ReactNode {
+  const { isOwner } = useRights();
+  return (
+    <Card
+      title="Last changes"
+      dense
+      about={
+        <Link className="link small" to="/o/$org/activity" params={{ org }}>
+          All activity
+        </Link>
+      }
+    >
+      {isOwner ? <Deeds org={org} /> : <Records org={org} />}
     </Card>
   );
 }
