@@ -2,11 +2,6 @@
 import './theme/mantine.css';
 import './theme/page.css';
 import './theme/components.css';
-import './theme/history.css';
-import './theme/reachability.css';
-import './theme/overview.css';
-import './theme/flows.css';
-import './theme/change.css';
 import './theme/variables.css';
 import { startTransition } from 'react';
 import './shell/palette-key.ts';

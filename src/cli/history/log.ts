@@ -13,7 +13,7 @@ import { usageError } from '../terminal/exit.ts';
 import { readLabel } from '../terminal/label.ts';
 import { idColumn } from '../terminal/table.ts';
 import { readPastTime, shortTime } from '../terminal/time.ts';
-import { belongsTo, logLine } from './log-lines.ts';
+import { belongsTo, logLine } from '../../client/words/log-lines.ts';
 import { readLimit } from './run.ts';
 
 export interface LogOptions {

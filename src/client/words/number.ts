@@ -22,3 +22,11 @@ export function compactCount(count: number): string {
   }
   return `${String(Math.round(value * 10) / 10)}${sizes[size] ?? ''}`;
 }
+
+/** `1 device`, `12,345 devices`. */
+export const plural = (count: number, noun: string, nouns = `${noun}s`): string =>
+  `${grouped(count)} ${count === 1 ? noun : nouns}`;
+
+/** A revision as people tell it from others: after a restore it has 13 digits, and the last six do. */
+export const shortRevision = (revision: number): string =>
+  revision < 1_000_000_000 ? String(revision) : `…${String(revision).slice(-6)}`;

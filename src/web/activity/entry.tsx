@@ -1,6 +1,6 @@
 /** Owns one entry of the activity feed: a sentence with names, the state before and after, its origin, and how to take the change back. */
-import { Button } from '@mantine/core';
-import { Link } from '@tanstack/react-router';
+import { shortRevision } from '../../client/words/number.ts';
+import { logLine, type ToldTogether } from '../../client/words/log-lines.ts';
 import { useState, useMemo, type ReactNode } from 'react';
 import type { AuditEntry } from '../../api/audit.ts';
 import type { SecurityGroup } from '../../api/group.ts';
@@ -27,6 +27,8 @@ import type { Device, UpdateDevice } from '../../api/device.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { writeOrAsk } from '../state/write.ts';
 import { useQuery } from '@tanstack/react-query';
+import { DeviceLink, GroupLink } from '../components/record-link.tsx';
+import { SmallButton } from '../components/list.tsx';
 
 const isAbout = (kind: 'SecurityGroup' | 'Device', { operation }: AuditEntry): boolean => operation.endsWith(kind);
 
@@ -40,28 +42,20 @@ function linesOf(entry: AuditEntry, names: Names): readonly Line[] | undefined {
 }
 
 /** The name of what it was done to, as a link while it is there. */
-function Subject({
-  id,
-  name,
-  org,
-}: {
-  readonly id: string | undefined;
-  readonly name: string;
-  readonly org: string;
-}): ReactNode {
+function Subject({ id, name }: { readonly id: string | undefined; readonly name: string }): ReactNode {
   const { deviceById, groupById } = useSnapshot();
   if (id !== undefined && deviceById.has(id)) {
     return (
-      <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: id }}>
+      <DeviceLink id={id}>
         <strong>{name}</strong>
-      </Link>
+      </DeviceLink>
     );
   }
   if (id !== undefined && groupById.has(id)) {
     return (
-      <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: id }}>
+      <GroupLink className="plain-link" id={id}>
         <strong>{name}</strong>
-      </Link>
+      </GroupLink>
     );
   }
   return <strong>{name}</strong>;
@@ -71,19 +65,17 @@ export function Words({
   who,
   sentence,
   subjectId,
-  org,
 }: {
   readonly who: string | undefined;
   readonly sentence: Sentence;
   readonly subjectId: string | undefined;
-  readonly org: string;
 }): ReactNode {
   const { before, subject, after } = sentence;
   return (
     <>
       {who === undefined ? `${before.charAt(0).toUpperCase()}${before.slice(1)}` : <strong>{who}</strong>}
       {who === undefined ? ' ' : ` ${before} `}
-      {subject === '' ? null : <Subject id={subjectId} name={subject} org={org} />}
+      {subject === '' ? null : <Subject id={subjectId} name={subject} />}
       {after}
     </>
   );
@@ -93,21 +85,56 @@ export function Words({
 const hasWayBack = (entry: AuditEntry): boolean =>
   isAbout('SecurityGroup', entry) && entry.before !== undefined && entry.revision !== undefined;
 
-export function Entry({
-  entry,
-  org,
-  names,
-  restore,
-  confirm,
+function FeedLine({
+  at,
+  words,
+  label,
+  isOpen,
+  setOpen,
+  children,
 }: {
+  readonly at: string;
+  readonly words: ReactNode;
+  /** What a screen reader says of the button that opens it. */
+  readonly label: string;
+  readonly isOpen: boolean;
+  readonly setOpen: (isOpen: boolean) => void;
+  /** What it opens to. */
+  readonly children: ReactNode;
+}): ReactNode {
+  return (
+    <li className="deed">
+      <span className="small dimmed feed-time">
+        <Ago at={at} />
+      </span>
+      <div className="grow stack tight">
+        <p className="breaks">{words}</p>
+        {isOpen ? children : null}
+      </div>
+      <button
+        type="button"
+        className="more"
+        aria-expanded={isOpen}
+        aria-label={`Details: ${label}`}
+        onClick={() => setOpen(!isOpen)}
+      >
+        Details {isOpen ? <UpIcon size={16} /> : <DownIcon size={16} />}
+      </button>
+    </li>
+  );
+}
+
+interface EntryProps {
   readonly entry: AuditEntry;
-  readonly org: string;
   readonly names: Names;
   /** Asks before a change of a device is taken back; absent where nothing may be changed. */
   readonly confirm: ((confirmation: Confirmation) => void) | undefined;
   /** Absent where nothing may be changed. */
   readonly restore: ((target: Target) => void) | undefined;
-}): ReactNode {
+}
+
+function Entry({ entry, names, restore, confirm }: EntryProps): ReactNode {
+  const { id: org } = useLive();
   const [open, setOpen] = useState(false);
   const sentence = sentenceOf(entry, names);
   const lines = open ? linesOf(entry, names) : undefined;
@@ -125,51 +152,79 @@ export function Entry({
     );
   };
   return (
-    <li className="deed">
-      <span className="small dimmed feed-time">
-        <Ago at={entry.at} />
-      </span>
-      <div className="grow stack tight">
-        <p className="deed-words">
-          <Words who={actorName(entry)} sentence={sentence} subjectId={entry.subject_id} org={org} />
+    <FeedLine
+      at={entry.at}
+      label={`${actorName(entry)} ${sentence.before} ${sentence.subject}`}
+      isOpen={open}
+      setOpen={setOpen}
+      words={<Words who={actorName(entry)} sentence={sentence} subjectId={entry.subject_id} />}
+    >
+      <>
+        {lines === undefined ? null : <Lines lines={lines} />}
+        <p className="small dimmed breaks">
+          From <span className="mono">{entry.address}</span> with {credentialName(entry.credential.kind)}
+          {entry.credential.id === undefined ? '' : ` (${shortId(entry.credential.id)})`}
+          {entry.revision === undefined ? '' : `, revision ${shortRevision(entry.revision)}`}. Request{' '}
+          <span className="mono">{entry.request_id}</span>.
         </p>
-        {open ? (
-          <>
-            {lines === undefined ? null : <Lines lines={lines} />}
-            <p className="small dimmed deed-words">
-              From <span className="mono">{entry.address}</span> with {credentialName(entry.credential.kind)}
-              {entry.credential.id === undefined ? '' : ` (${shortId(entry.credential.id)})`}
-              {entry.revision === undefined ? '' : `, revision ${entry.revision}`}. Request{' '}
-              <span className="mono">{entry.request_id}</span>.
-            </p>
-            {back === undefined || device === undefined ? null : (
-              <div className="row">
-                <Button size="compact-sm" variant="default" onClick={() => confirm?.(askWayBack(device, back, client))}>
-                  Take this back
-                </Button>
-              </div>
-            )}
-            {restore === undefined || !hasWayBack(entry) ? null : (
-              <div className="row">
-                <Button size="compact-sm" variant="default" onClick={takeBack}>
-                  {entry.after === undefined ? 'Bring it back' : 'Take this back'}
-                </Button>
-              </div>
-            )}
-          </>
-        ) : null}
-      </div>
-      <button
-        type="button"
-        className="more"
-        aria-expanded={open}
-        aria-label={`Details: ${actorName(entry)} ${sentence.before} ${sentence.subject}`}
-        onClick={() => setOpen(!open)}
-      >
-        Details {open ? <UpIcon size={16} /> : <DownIcon size={16} />}
-      </button>
-    </li>
+        {back === undefined || device === undefined ? null : (
+          <div className="row">
+            <SmallButton onClick={() => confirm?.(askWayBack(device, back, client))}>Take this back</SmallButton>
+          </div>
+        )}
+        {restore === undefined || !hasWayBack(entry) ? null : (
+          <div className="row">
+            <SmallButton onClick={takeBack}>
+              {entry.after === undefined ? 'Bring it back' : 'Take this back'}
+            </SmallButton>
+          </div>
+        )}
+      </>
+    </FeedLine>
   );
+}
+
+/** One line for what was done together, such as the parts of a change: it opens to them. */
+function Fold({ entries, ...rest }: Omit<EntryProps, 'entry'> & { readonly entries: ToldTogether }): ReactNode {
+  const [open, setOpen] = useState(false);
+  const [first, ...others] = entries;
+  const { sentence } = logLine(entries, rest.names);
+  // The entry of a change itself says no more than its line.
+  const parts = first.change_id === undefined && others[0]?.change_id === undefined ? entries : others;
+  return (
+    <FeedLine
+      at={first.at}
+      label={`${actorName(first)} ${sentence}`}
+      isOpen={open}
+      setOpen={setOpen}
+      words={<FoldWords entries={entries} names={rest.names} />}
+    >
+      <ul className="rows feed">
+        {parts.map((entry) => (
+          <Entry key={entry.id} entry={entry} {...rest} />
+        ))}
+      </ul>
+    </FeedLine>
+  );
+}
+
+const FoldWords = ({ entries, names }: { readonly entries: ToldTogether; readonly names: Names }): ReactNode => (
+  <>
+    <strong>{actorName(entries[0])}</strong> {logLine(entries, names).sentence}
+  </>
+);
+
+/** What a line of the feed says, in one sentence. */
+export function DeedWords({ entries, names }: { readonly entries: ToldTogether; readonly names: Names }): ReactNode {
+  const [entry, ...others] = entries;
+  if (others.length > 0) return <FoldWords entries={entries} names={names} />;
+  return <Words who={actorName(entry)} sentence={sentenceOf(entry, names)} subjectId={entry.subject_id} />;
+}
+
+/** A line of the feed: one entry, or several that are told together. */
+export function Deed({ entries, ...rest }: Omit<EntryProps, 'entry'> & { readonly entries: ToldTogether }): ReactNode {
+  const [entry, ...others] = entries;
+  return others.length === 0 ? <Entry entry={entry} {...rest} /> : <Fold entries={entries} {...rest} />;
 }
 
 /** By name, how the question calls each and what it is where it is absent. */

@@ -1,5 +1,4 @@
 /** Owns the preview of a change, asked of the server before it is written and again whenever the organization changes: who gains and who loses what, where the present policy is in force, warnings, and tests that would fail. */
-import { Button } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
@@ -9,13 +8,14 @@ import { Lines, Tag } from '../components/page.tsx';
 import { sentence } from '../components/sentence.ts';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
 import { isOpen } from '../model/device-policy.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { deviceName, useSnapshot, useLive } from '../state/organization.ts';
 import { usePolicyTests } from '../state/policy-tests.ts';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useAskedOnChange } from '../state/overview.ts';
 import { useSession } from '../state/session.ts';
+import { SmallButton } from '../components/list.tsx';
 
 /** Lines before "Show all": a change to a large fleet may have thousands. */
 const firstLines = 12;
@@ -32,9 +32,7 @@ function Access({ simulation }: { readonly simulation: Simulation }): ReactNode 
       <Lines lines={shown} />
       {shown.length < lines.length ? (
         <div>
-          <Button size="compact-sm" variant="default" onClick={() => setWhole(true)}>
-            Show all {plural(lines.length, 'line')}
-          </Button>
+          <SmallButton onClick={() => setWhole(true)}>Show all {plural(lines.length, 'line')}</SmallButton>
         </div>
       ) : null}
     </>
@@ -79,7 +77,7 @@ function Exact({ simulation: { gained, lost } }: { readonly simulation: Simulati
     <details className="disclosure">
       <summary>Exact addresses and ports</summary>
       <div className="table-scroll" tabIndex={0} role="region" aria-label="Exact addresses and ports">
-        <table className="table table-dense">
+        <table className="table small">
           <thead>
             <tr>
               <th scope="col">Device</th>
@@ -96,9 +94,9 @@ function Exact({ simulation: { gained, lost } }: { readonly simulation: Simulati
         </table>
       </div>
       {entries.length > most ? (
-        <Button size="compact-sm" variant="default" onClick={() => setMost(entries.length)}>
+        <SmallButton onClick={() => setMost(entries.length)}>
           Show all {plural(entries.length, 'entry', 'entries')}
-        </Button>
+        </SmallButton>
       ) : null}
     </details>
   );
@@ -183,9 +181,7 @@ export function SimulationView({ asked }: { readonly asked: AskedSimulation }): 
     ) : (
       <div className="note note-warn row between" role="alert">
         <span>What the change does to devices is not known: {sentence(error)}</span>
-        <Button size="compact-sm" variant="default" onClick={retry}>
-          Try again
-        </Button>
+        <SmallButton onClick={retry}>Try again</SmallButton>
       </div>
     );
   const tooMuch = tooMuchNote(simulation);
@@ -201,9 +197,9 @@ export function SimulationView({ asked }: { readonly asked: AskedSimulation }): 
           <span className="small dimmed">
             This shows {simulation.devices.length} of {plural(simulation.affected, 'affected device')}.
           </span>
-          <Button size="compact-sm" variant="default" loading={isLoadingMore} onClick={loadMore}>
+          <SmallButton loading={isLoadingMore} onClick={loadMore}>
             Show more devices
-          </Button>
+          </SmallButton>
         </div>
       )}
       {simulation.warnings.map((warning) => (

@@ -173,7 +173,7 @@ export function FilterBar({
         </div>
       ) : null}
       {used.length === 0 && values[name] === undefined ? null : (
-        <div className="filter-chips">
+        <div className="tags filter-chips">
           {used.map(({ column, value }) => (
             <button
               key={column.name}

@@ -3,7 +3,7 @@ import { Button } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Line } from '../../client/words/changes.ts';
-import { Lines, Tag, Ago, Card } from './page.tsx';
+import { Lines, Revision, Tag, Ago, Card } from './page.tsx';
 import { ListState } from './placeholders.tsx';
 
 const pageSize = 10;
@@ -74,7 +74,7 @@ export function History<State extends Moment>({
                   </strong>{' '}
                   <span className="dimmed small">
                     {verbOf(state, states[index + 1], index === states.length - 1)}
-                    <Ago at={state.at} /> · revision {state.revision}
+                    <Ago at={state.at} /> · revision <Revision of={state.revision} />
                   </span>
                 </p>
                 {index === 0 ? <Tag tone="accent">now</Tag> : action?.(state)}

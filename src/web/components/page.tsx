@@ -1,4 +1,5 @@
 /** Owns what every page is made of: its outline and cards, tags, times, facts, differences, steps, and what stands there while it loads. */
+import { shortRevision } from '../../client/words/number.ts';
 import { useEffect, startTransition, useState, type ReactNode, type PointerEvent } from 'react';
 import { expiryWords } from '../../client/words/expiry.ts';
 import type { Line } from '../../client/words/changes.ts';
@@ -75,6 +76,15 @@ export type Tone = 'plain' | 'accent' | 'good' | 'warn' | 'bad';
 export function Tag({ tone = 'plain', children }: { readonly tone?: Tone; readonly children: ReactNode }): ReactNode {
   return <span className={`tag tag-${tone}`}>{children}</span>;
 }
+
+/** Words in a row, such as labels. */
+export const Tags = ({ of }: { readonly of: readonly string[] }): ReactNode => (
+  <span className="tags">
+    {of.map((word) => (
+      <Tag key={word}>{word}</Tag>
+    ))}
+  </span>
+);
 
 interface Unit {
   /** How many of it make one of the next. */
@@ -192,7 +202,7 @@ export function Step({
 }): ReactNode {
   return (
     <li className={`path-step path-${state}`} aria-current={state === 'now' ? 'step' : undefined}>
-      <div className="path-words">
+      <div className="breaks">
         <strong>{title}</strong>
         {state === 'later' ? null : <Tag tone="accent">{state === 'done' ? 'done' : 'next'}</Tag>}
         <div className="small">{children}</div>
@@ -204,7 +214,7 @@ export function Step({
 
 export function Loading({ what }: { readonly what: string }): ReactNode {
   return (
-    <div className="loading" role="status" aria-label={what}>
+    <div className="stack loading" role="status" aria-label={what}>
       <p className="dimmed small">{what}</p>
       <div />
       <div />
@@ -220,3 +230,8 @@ export function Later({ children }: { readonly children: ReactNode }): ReactNode
   useEffect(() => startTransition(() => setNow(true)), []);
   return isNow ? children : null;
 }
+
+/** A revision, in short where it has many digits. */
+export const Revision = ({ of }: { readonly of: number }): ReactNode => (
+  <span title={String(of)}>{shortRevision(of)}</span>
+);

@@ -1,7 +1,7 @@
 /** Owns toasts: short messages after success or failure, with an undo right after a change. */
-import { Button } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { sentence } from './sentence.ts';
+import { SmallButton } from './list.tsx';
 
 const undoFor = 12_000;
 const closeButtonProps = { 'aria-label': 'Close the message' };
@@ -20,9 +20,7 @@ export function notify(message: string, undo?: () => Promise<unknown>): void {
       ) : (
         <div className="row between">
           <span>{message}</span>
-          <Button
-            size="compact-sm"
-            variant="default"
+          <SmallButton
             onClick={() => {
               notifications.hide(id);
               undo().then(
@@ -32,7 +30,7 @@ export function notify(message: string, undo?: () => Promise<unknown>): void {
             }}
           >
             Undo
-          </Button>
+          </SmallButton>
         </div>
       ),
   });

@@ -7,18 +7,19 @@ import { Dialog, FormDialog, DialogFoot } from '../components/dialog.tsx';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { endOf, lengthChoices } from '../model/expiry.ts';
 import { labelFault } from '../model/labels.ts';
-import { useRights, useSnapshot, deviceName } from '../state/organization.ts';
+import { useRights, useSnapshot, deviceName, useLive } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { useWrite } from '../state/write.ts';
-import { Link } from '@tanstack/react-router';
 import { CheckIcon } from '../components/icons.tsx';
 import { TakeAway } from '../components/secret.tsx';
 import { writeEnrollmentKey } from '../../policy/names/enrollment-key.ts';
 import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
+import { DeviceLink } from '../components/record-link.tsx';
 
 export const keysKey = (org: string): readonly string[] => ['keys', org];
 
-export function AddDevice({ close, org }: { readonly close: () => void; readonly org: string }): ReactNode {
+export function AddDevice({ close }: { readonly close: () => void }): ReactNode {
+  const { id: org } = useLive();
   const { client, me } = useSession();
   const queries = useQueryClient();
   const { groups, defaultGroup } = useSnapshot();
@@ -51,7 +52,7 @@ export function AddDevice({ close, org }: { readonly close: () => void; readonly
   if (made !== undefined)
     return (
       <Dialog close={close} title="Add devices" size="lg" closeOnClickOutside={false} closeOnEscape={false}>
-        <JoinInstructions org={org} made={made} leave={close} />
+        <JoinInstructions made={made} leave={close} />
       </Dialog>
     );
   return (
@@ -131,15 +132,7 @@ const linesFor: Readonly<Record<InstallMethod, string>> = {
 };
 
 /** Devices that came while these lines were shown. */
-function Joined({
-  org,
-  since,
-  uses,
-}: {
-  readonly org: string;
-  readonly since: ReadonlySet<string>;
-  readonly uses: number;
-}) {
+function Joined({ since, uses }: { readonly since: ReadonlySet<string>; readonly uses: number }) {
   const { devices } = useSnapshot();
   const joined = devices.filter(({ id }) => !since.has(id));
   return (
@@ -148,9 +141,9 @@ function Joined({
         <p key={device.id} className="row joined">
           <CheckIcon size={16} />
           <span>
-            <Link className="link" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
+            <DeviceLink className="link" id={device.id}>
               {deviceName(device)}
-            </Link>{' '}
+            </DeviceLink>{' '}
             joined
           </span>
         </p>
@@ -166,11 +159,9 @@ function Joined({
 }
 
 function JoinInstructions({
-  org,
   made,
   leave,
 }: {
-  readonly org: string;
   readonly made: IssuedEnrollmentKey;
   readonly leave: () => void;
 }): ReactNode {
@@ -204,7 +195,7 @@ function JoinInstructions({
           <code>--public-url</code>.
         </p>
       ) : null}
-      <Joined org={org} since={since} uses={made.uses_left} />
+      <Joined since={since} uses={made.uses_left} />
       <DialogFoot>
         <Button onClick={leave}>Done</Button>
       </DialogFoot>

@@ -4,8 +4,7 @@ import { useState, useMemo, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { DownIcon, TrashIcon } from '../components/icons.tsx';
 import { changesFor, patchFor, type BulkAction } from '../model/bulk.ts';
-import { grouped } from '../../client/words/number.ts';
-import { plural } from '../model/rule-text.ts';
+import { grouped, plural } from '../../client/words/number.ts';
 import { useRights, deviceName, useLive, useNames, useSnapshot, type Rights } from '../state/organization.ts';
 import { limits } from '../../api/limits.ts';
 import { SimulationView, openedIn, useSimulation } from '../change/change-preview.tsx';
@@ -152,7 +151,7 @@ function Subjects({
   return (
     <>
       {isAboutLabels ? (
-        <ul className="pick-list scrolls pick-scroll" aria-label="Devices">
+        <ul className="rows pick-list scrolls pick-scroll" aria-label="Devices">
           {devices.slice(0, mostListed).map((device) => (
             <li key={device.id}>
               <strong className="clip">{deviceName(device)}</strong>

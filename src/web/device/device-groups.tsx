@@ -3,18 +3,18 @@
  * or is tried first.
  */
 import { ActionIcon, Checkbox, Select } from '@mantine/core';
-import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../components/icons.tsx';
-import { deviceName, useSnapshot, useRights } from '../state/organization.ts';
+import { deviceName, useSnapshot, useRights, useLive } from '../state/organization.ts';
 import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import { groupsOf } from '../../organization/of-records.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { Tag, Card } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
+import { GroupLink } from '../components/record-link.tsx';
 
 const moved = (list: readonly string[], index: number, by: 1 | -1): readonly string[] => {
   const next = [...list];
@@ -23,7 +23,8 @@ const moved = (list: readonly string[], index: number, by: 1 | -1): readonly str
   return next;
 };
 
-export function DeviceGroups({ device, org }: { readonly device: Device; readonly org: string }): ReactNode {
+export function DeviceGroups({ device }: { readonly device: Device }): ReactNode {
+  const { id: org } = useLive();
   const snapshot = useSnapshot();
   const { client } = useSession();
   const rights = useRights();
@@ -79,9 +80,7 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
           <p>
             The list is empty, so the organization's default group{' '}
             {snapshot.defaultGroup === undefined ? null : (
-              <Link className="link" to="/o/$org/groups/$group" params={{ org, group: snapshot.defaultGroup.id }}>
-                {snapshot.defaultGroup.group_name}
-              </Link>
+              <GroupLink id={snapshot.defaultGroup.id}>{snapshot.defaultGroup.group_name}</GroupLink>
             )}{' '}
             applies. The first group you attach replaces it.
           </p>
@@ -92,13 +91,13 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
                 ? 'These groups are watch only and decide nothing, so the default group of the organization applies.'
                 : 'These groups admit traffic together: one matching rule is enough. The default group does not apply.'}
             </p>
-            <ol className="pick-list" hidden={list.length === 0}>
+            <ol className="rows pick-list" hidden={list.length === 0}>
               {list.map((id, index) => (
                 <li key={id}>
                   <GroupIcon />
-                  <Link className="plain-link clip grow" to="/o/$org/groups/$group" params={{ org, group: id }}>
+                  <GroupLink className="plain-link clip grow" id={id}>
                     {nameOf(id)}
-                  </Link>
+                  </GroupLink>
                   {isWatchOnly(id) ? <Tag tone="warn">watch only</Tag> : null}
                   {mayEdit ? (
                     <>
@@ -138,13 +137,13 @@ export function DeviceGroups({ device, org }: { readonly device: Device; readonl
           </>
         )}
         {further.length === 0 ? null : (
-          <ul className="pick-list" aria-label="Groups by label">
+          <ul className="rows pick-list" aria-label="Groups by label">
             {further.map(({ id, name: groupName, guardrail }) => (
               <li key={id}>
                 <GroupIcon />
-                <Link className="plain-link clip grow" to="/o/$org/groups/$group" params={{ org, group: id }}>
+                <GroupLink className="plain-link clip grow" id={id}>
                   {groupName}
-                </Link>
+                </GroupLink>
                 {isWatchOnly(id) ? <Tag tone="warn">watch only</Tag> : null}
                 {guardrail === undefined ? <Tag>by label</Tag> : <Tag tone="warn">guardrail: {guardrail}</Tag>}
               </li>

@@ -5,8 +5,7 @@ import { inForceTitles, inForceMeanings, mostUrgentFirst, type InForce } from '.
 import { Tag, ago, type Tone } from '../components/page.tsx';
 import { stateOf } from '../model/device-state.ts';
 import type { Convergence } from '../../api/enforcement/convergence.ts';
-import { grouped } from '../../client/words/number.ts';
-import { plural } from '../model/rule-text.ts';
+import { grouped, plural } from '../../client/words/number.ts';
 
 export const stateTones: { readonly [Word in InForce]: Tone } = {
   yes: 'good',

@@ -9,19 +9,20 @@ import { Tag, Ago } from '../components/page.tsx';
 import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { versionOf, type DeviceColumn } from '../model/device-search.ts';
 import { fittingLabels } from '../model/labels.ts';
-import { plural } from '../model/rule-text.ts';
-import { deviceName, useNames, useSnapshot, useStatuses } from '../state/organization.ts';
+import { plural } from '../../client/words/number.ts';
+import { deviceName, useNames, useSnapshot, useStatuses, useLive } from '../state/organization.ts';
 import { DeviceStateTag } from './device-state.tsx';
 
-const columns: readonly (readonly [DeviceColumn, string])[] = [
-  ['name', 'Name'],
-  ['state', 'State'],
-  ['address', 'Address'],
-  ['labels', 'Labels'],
-  ['groups', 'Groups'],
-  ['user', 'User'],
-  ['version', 'Version'],
-  ['seen', 'Last seen'],
+/** Each with its place in a narrow window, where a device has two lines. */
+const columns: readonly (readonly [DeviceColumn, title: string, place: string])[] = [
+  ['name', 'Name', ''],
+  ['state', 'State', 'right'],
+  ['address', 'Address', 'only-wide'],
+  ['labels', 'Labels', 'only-wide'],
+  ['groups', 'Groups', 'below'],
+  ['user', 'User', 'only-wide'],
+  ['version', 'Version', 'only-wide'],
+  ['seen', 'Last seen', 'below right'],
 ];
 
 /** As high as the style sheet makes a row, in a wide and in a narrow window. */
@@ -86,7 +87,6 @@ function GroupTags({ groups, room }: { readonly groups: readonly GroupOn[]; read
 
 interface RowProps {
   readonly device: Device;
-  readonly org: string;
   readonly start: number;
   readonly user: string;
   readonly status: DeviceStatus | undefined;
@@ -101,7 +101,6 @@ interface RowProps {
 /** Drawn again only when something in it differs: scrolling draws the rows that come into sight and no others. */
 const Row = memo(function Row({
   device,
-  org,
   start,
   user,
   status,
@@ -111,6 +110,7 @@ const Row = memo(function Row({
   isSelected,
   toggle,
 }: RowProps): ReactNode {
+  const { id: org } = useLive();
   const name = deviceName(device);
   const labels = device.labels ?? [];
   const groups = groupsOf(device);
@@ -134,32 +134,30 @@ const Row = memo(function Row({
         />
       )}
       <Link
-        className="plain-link clip col-name"
+        className="plain-link clip"
         to="/o/$org/devices/$device"
         params={{ org, device: device.id }}
         preload={false}
       >
         <strong>{name}</strong>
       </Link>
-      <span className="col-state">
+      <span className="right">
         <DeviceStateTag status={status} isTold={isTold} isIsolated={device.isolated !== undefined} />
       </span>
-      <span className="mono clip col-address">{device.tunnel_ip || '–'}</span>
-      <span className="tags col-labels" title={shown.length < labels.length ? labels.join(', ') : undefined}>
+      <span className="mono clip only-wide">{device.tunnel_ip || '–'}</span>
+      <span className="tags only-wide" title={shown.length < labels.length ? labels.join(', ') : undefined}>
         <Tags rest={labels.length - shown.length}>
           {shown.map((label) => (
             <Tag key={label}>{label}</Tag>
           ))}
         </Tags>
       </span>
-      <span className="tags col-groups" title={groups.length > 1 ? groups.map(groupNameOf).join(', ') : undefined}>
+      <span className="tags" title={groups.length > 1 ? groups.map(groupNameOf).join(', ') : undefined}>
         <GroupTags groups={groups} room={room === labelRoom.narrow ? narrowGroups : room} />
       </span>
-      <span className="clip small dimmed col-user">{user}</span>
-      <span className="clip small dimmed col-version">{status?.status === undefined ? '–' : versionOf(status)}</span>
-      <span className="clip small dimmed col-seen">
-        {seen === undefined ? isTold ? 'never' : '…' : <Ago at={seen} />}
-      </span>
+      <span className="clip small dimmed only-wide">{user}</span>
+      <span className="clip small dimmed only-wide">{status?.status === undefined ? '–' : versionOf(status)}</span>
+      <span className="clip small dimmed right">{seen === undefined ? isTold ? 'never' : '…' : <Ago at={seen} />}</span>
     </li>
   );
 });
@@ -192,11 +190,9 @@ function useToggle(devices: readonly Device[], selection: Selection): (id: strin
 
 function Rows({
   devices,
-  org,
   selection,
 }: {
   readonly devices: readonly Device[];
-  readonly org: string;
   readonly selection: Selection | undefined;
 }): ReactNode {
   const { groups, groupById } = useSnapshot();
@@ -232,7 +228,6 @@ function Rows({
             <Row
               key={device.id}
               device={device}
-              org={org}
               start={start}
               user={nameOf(device.user_id)}
               status={statuses.get(device.id)}
@@ -275,7 +270,6 @@ function SelectAll({
 
 export function DeviceTable({
   devices,
-  org,
   column,
   reverse,
   sort,
@@ -283,7 +277,6 @@ export function DeviceTable({
   empty,
 }: {
   readonly devices: readonly Device[];
-  readonly org: string;
   readonly column: DeviceColumn;
   readonly reverse: boolean;
   readonly sort: (column: DeviceColumn) => void;
@@ -293,14 +286,14 @@ export function DeviceTable({
   readonly empty: ReactNode;
 }): ReactNode {
   return (
-    <div className="card list">
+    <div className="card list list-devices">
       <div className="list-head">
         {selection === undefined ? <span /> : <SelectAll devices={devices} selection={selection} />}
-        {columns.map(([key, name]) => (
+        {columns.map(([key, name, place]) => (
           <button
             key={key}
             type="button"
-            className={`sort col-${key}`}
+            className={`sort ${place}`}
             data-active={column === key || undefined}
             aria-label={`Sort by ${name}${column === key ? (reverse ? ', now descending' : ', now ascending') : ''}`}
             onClick={() => sort(key)}
@@ -309,7 +302,7 @@ export function DeviceTable({
           </button>
         ))}
       </div>
-      {empty ?? <Rows devices={devices} org={org} selection={selection} />}
+      {empty ?? <Rows devices={devices} selection={selection} />}
     </div>
   );
 }

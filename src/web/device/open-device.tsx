@@ -1,6 +1,5 @@
 /** Owns the guided way from an open device to enforced rules, on its page: each step with its state and its action, and the proposed rules with their evidence. */
 import { Button, SegmentedControl, TextInput } from '@mantine/core';
-import { Link } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
@@ -20,7 +19,8 @@ import { Step, clockTime, Ago } from '../components/page.tsx';
 import { useGroupObservation } from '../flows/group-observation.tsx';
 import { RecordButton } from '../flows/observe-setting.tsx';
 import { ModeButton } from '../group/group-mode.tsx';
-import { plural, ruleText } from '../model/rule-text.ts';
+import { ruleText } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import {
   useLive,
   useOrganization,
@@ -44,18 +44,10 @@ import { notify } from '../components/toast.tsx';
 import { labelChip } from '../model/far-end.ts';
 import { freeName } from '../policy-test/test-draft.ts';
 import { writeOrAsk, useWrite } from '../state/write.ts';
+import { GroupLink } from '../components/record-link.tsx';
 
 /** Days after which most of the usual traffic was seen. */
 const usualDays = 7;
-
-function GroupLink({ group }: { readonly group: SecurityGroup }): ReactNode {
-  const { id: org } = useLive();
-  return (
-    <Link className="link" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
-      {group.group_name}
-    </Link>
-  );
-}
 
 /** The first two steps, while there is no group yet. */
 function Begin({ device }: { readonly device: Device }): ReactNode {
@@ -152,12 +144,12 @@ function Go({ path: { watched, tried } }: { readonly path: OpenPath }): ReactNod
         Agents report what they admit and refuse.
       </Step>
       <Step title="Propose rules" state="done">
-        <GroupLink group={group} /> has {plural(rules, 'rule')}.
+        <GroupLink id={group.id} /> has {plural(rules, 'rule')}.
       </Step>
       <Step title="Watch only" state={tried === undefined ? 'now' : 'done'}>
         {tried === undefined ? (
           <>
-            <Watched group={group} /> The page of <GroupLink group={group} /> lists it. Edit the rules there.
+            <Watched group={group} /> The page of <GroupLink id={group.id} /> lists it. Edit the rules there.
           </>
         ) : (
           'It was watch only before the trial.'
@@ -193,7 +185,7 @@ export function OpenDevice({ device }: { readonly device: Device }): ReactNode {
           <p className="small dimmed">Five steps lead to rules that admit only what it needs.</p>
         </div>
       </div>
-      <ol className="path-steps">
+      <ol className="rows path-steps">
         {watched === undefined && tried === undefined ? <Begin device={device} /> : <Go path={path} />}
         <Step title="Enforce" state="later">
           {others.length === 0
@@ -263,7 +255,7 @@ const directionWords = { inbound: 'Inbound', outbound: 'Outbound' } as const;
 function Rule({ proposed }: { readonly proposed: ProposedRule }): ReactNode {
   const names = useDeviceNames();
   return (
-    <li className="proposed-rule">
+    <li>
       <strong>
         {directionWords[proposed.direction]} {ruleText(proposed.rule, names)}
       </strong>
@@ -294,7 +286,7 @@ function Traffic({
   return (
     <details className="disclosure">
       <summary>{summary}</summary>
-      <ul className="proposed-rules">
+      <ul className="rows proposed-rules">
         {lines.map((words) => (
           <li key={words} className="small">
             {words}
@@ -312,7 +304,7 @@ function Found({ proposal }: { readonly proposal: Proposal }): ReactNode {
   return (
     <>
       {rules.length === 0 ? null : (
-        <ul className="proposed-rules" aria-label="Proposed rules">
+        <ul className="rows proposed-rules" aria-label="Proposed rules">
           {rules.map((proposed) => (
             <Rule
               key={`${proposed.direction} ${proposed.rule.ip_protocol} ${proposed.rule.from_port}`}

@@ -18,7 +18,7 @@ import { notify } from '../components/toast.tsx';
 import { Preview } from '../group/preview.tsx';
 import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { contentOf, emptyContent, type Content } from '../model/draft.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { freeName, testOf } from '../policy-test/test-draft.ts';
 import { useDeviceNames, deviceName, useLive, useRights, useSnapshot } from '../state/organization.ts';
 import { usePolicyTests, withoutResult, type TestRun } from '../state/policy-tests.ts';

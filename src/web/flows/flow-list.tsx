@@ -1,23 +1,23 @@
 /** Owns rows of observed traffic: who with whom, how often and when, and the rule that decides or comes nearest, in plain words. */
 import { Button } from '@mantine/core';
-import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Flow } from '../../api/flows/flow.ts';
 import { flowDirection, flowReason, flowTraffic, type DecisionTense } from '../../client/words/flow.ts';
 import { Tag, Ago } from '../components/page.tsx';
-import { plural, serviceName } from '../model/rule-text.ts';
-import { useDeviceNames, deviceName, useLive, useSnapshot } from '../state/organization.ts';
+import { serviceName } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
+import { useDeviceNames, deviceName, useSnapshot } from '../state/organization.ts';
 import type { FlowRow } from './flow-search.ts';
+import { DeviceLink, GroupLink } from '../components/record-link.tsx';
 
 function DeviceEnd({ id, hostname }: { readonly id: string; readonly hostname: string | undefined }): ReactNode {
-  const { id: org } = useLive();
   const known = useSnapshot().deviceById.get(id);
   if (known === undefined)
     return <strong>{hostname === undefined ? 'a deleted device' : hostname || 'a device'}</strong>;
   return (
-    <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: id }}>
+    <DeviceLink id={id}>
       <strong>{deviceName(known)}</strong>
-    </Link>
+    </DeviceLink>
   );
 }
 
@@ -48,7 +48,6 @@ function Traffic({ flow }: { readonly flow: Flow }): ReactNode {
 
 /** Which rule decides, or comes nearest; the group is a link. */
 function Why({ flow, tense }: { readonly flow: Flow; readonly tense: DecisionTense }): ReactNode {
-  const { id: org } = useLive();
   const names = useDeviceNames();
   const { groupById } = useSnapshot();
   const reason = flowReason(flow, { names, tense });
@@ -58,14 +57,8 @@ function Why({ flow, tense }: { readonly flow: Flow; readonly tense: DecisionTen
   return (
     <>
       {before}{' '}
-      {groupById.has(rule.group_id) ? (
-        <Link className="link" to="/o/$org/groups/$group" params={{ org, group: rule.group_id }}>
-          {rule.group_name}
-        </Link>
-      ) : (
-        rule.group_name
-      )}
-      : {rule.words}
+      {groupById.has(rule.group_id) ? <GroupLink id={rule.group_id}>{rule.group_name}</GroupLink> : rule.group_name}:{' '}
+      {rule.words}
       {after === undefined ? '.' : `; ${after}.`}
     </>
   );
@@ -125,7 +118,7 @@ export function FlowList({
   readonly allow?: (flow: Flow) => ((flow: Flow) => void) | undefined;
 }): ReactNode {
   return (
-    <ul className={would ? 'flows flows-would' : 'flows'} aria-label={label}>
+    <ul className={would ? 'rows flows-would' : 'rows'} aria-label={label}>
       {rows.map((row) => (
         <Row key={row.key} row={row} would={would} allow={allow?.(row.flow)} />
       ))}

@@ -8,7 +8,7 @@ import { asDecided, coverageWords, wouldWords } from '../../client/words/observa
 import { isEnforced } from '../../policy/effective.ts';
 import { ListState } from '../components/placeholders.tsx';
 import { Ago, Card } from '../components/page.tsx';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { useOrganization, useRights } from '../state/organization.ts';
 import { useAskedOnChange } from '../state/overview.ts';
 import { useSession } from '../state/session.ts';

@@ -112,20 +112,22 @@ export function TrafficSettings(): ReactNode {
   if (organization === undefined) return null;
   return (
     <Card title="Traffic">
-      <div className="card-body traffic-settings">
-        <Setting
-          label="What agents record"
-          choices={observeChoices}
-          value={organization.observe}
-          onChange={(observe) => start({ observe })}
-        />
-        <Setting
-          label="What the sender of a refused packet gets"
-          choices={refuseChoices}
-          value={organization.refuse_with}
-          onChange={(refuse_with) => start({ refuse_with })}
-        />
-        <p className="small dimmed traffic-note">
+      <div className="card-body stack">
+        <div className="halves">
+          <Setting
+            label="What agents record"
+            choices={observeChoices}
+            value={organization.observe}
+            onChange={(observe) => start({ observe })}
+          />
+          <Setting
+            label="What the sender of a refused packet gets"
+            choices={refuseChoices}
+            value={organization.refuse_with}
+            onChange={(refuse_with) => start({ refuse_with })}
+          />
+        </div>{' '}
+        <p className="small dimmed">
           Agents never record the content of packets. Owners read the traffic of all devices, members that of their own.
           The server keeps it for some days; the activity shows who changed these settings.
         </p>

@@ -8,9 +8,10 @@ import { serviceRule, type DraftRule } from '../model/draft.ts';
 import { Dialog, DialogFoot } from '../components/dialog.tsx';
 import { allDevicesChip, labelChip } from '../model/far-end.ts';
 import { countLabels } from '../model/labels.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { useSnapshot } from '../state/organization.ts';
 import { FarEndInput } from './far-end-input.tsx';
+import { SmallButton } from '../components/list.tsx';
 
 export function AddService({
   direction,
@@ -98,13 +99,11 @@ function FarEndQuestion({
         {labels.length === 0 && devices.length === 0 ? null : (
           <div className="tags" role="group" aria-label="Devices by what they are">
             {labels.map(([label, count]) => (
-              <Button key={label} size="compact-sm" variant="default" onClick={() => finish([labelChip([label])])}>
+              <SmallButton key={label} onClick={() => finish([labelChip([label])])}>
                 {label} <span className="dimmed">&nbsp;{plural(count, 'device')}</span>
-              </Button>
+              </SmallButton>
             ))}
-            <Button size="compact-sm" variant="default" onClick={() => finish([allDevicesChip])}>
-              all devices
-            </Button>
+            <SmallButton onClick={() => finish([allDevicesChip])}>all devices</SmallButton>
           </div>
         )}
         <FarEndInput

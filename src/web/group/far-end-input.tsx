@@ -4,7 +4,7 @@ import { useState, useMemo, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { allDevicesChip, deviceChip, labelChip, type DeviceNames } from '../model/far-end.ts';
 import { countLabels, splitLabels } from '../model/labels.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { useAddressOwners, useDeviceNames, useNames, useSnapshot } from '../state/organization.ts';
 import { labelsIn, unknownLabels } from '../../client/words/unknown-labels.ts';
 

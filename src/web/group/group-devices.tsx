@@ -13,13 +13,13 @@ import { DeviceStateTag, stateTones } from '../device/device-state.tsx';
 import { changesFor } from '../model/bulk.ts';
 import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { countDeviceStates, lackingChange } from '../model/device-state.ts';
-import { grouped } from '../../client/words/number.ts';
-import { plural } from '../model/rule-text.ts';
+import { grouped, plural } from '../../client/words/number.ts';
 import { deviceName, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import { Tag, Card } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
+import { DeviceLink } from '../components/record-link.tsx';
 
 /** To choose from, and beside the rules, where a long list would push the timeline out of sight. */
 const shownDevices = 50;
@@ -88,7 +88,7 @@ function Attach({ group, close }: { readonly group: SecurityGroup; readonly clos
       {shown.length === 0 ? (
         <p className="dimmed">No device that you may change can take it.</p>
       ) : (
-        <ul className="pick-list scrolls pick-scroll">
+        <ul className="rows pick-list scrolls pick-scroll">
           {shown.slice(0, shownDevices).map((device) => (
             <li key={device.id}>
               <Checkbox
@@ -219,12 +219,12 @@ export function GroupDevices({
           </>
         ) : null}
         {devices.length === 0 ? null : (
-          <ul className="pick-list">
+          <ul className="rows pick-list">
             {listed.slice(0, shownBeside).map((device) => (
               <li key={device.id}>
-                <Link className="plain-link clip grow" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
+                <DeviceLink className="plain-link clip grow" id={device.id}>
                   {deviceName(device)}
-                </Link>
+                </DeviceLink>
                 {lacking.has(device.id) ? <DeviceStateTag status={statuses.get(device.id)} /> : null}
                 {isDefault || (device.security_groups ?? []).includes(group.id) ? null : <Tag>by label</Tag>}
                 {!(device.security_groups ?? []).includes(group.id) || !rights.editDevice(device) ? null : (

@@ -24,7 +24,7 @@ import {
   type Content,
   type Draft,
 } from '../model/draft.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { isEnforced } from '../../policy/effective.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames, useRights, useSnapshot } from '../state/organization.ts';

@@ -12,8 +12,8 @@ import { adviceOn } from '../model/advice.ts';
 import { contentOf, difference } from '../model/draft.ts';
 import { countLabels } from '../model/labels.ts';
 import { restoreChange } from './restore-change.ts';
-import { plural } from '../model/rule-text.ts';
-import { useDeviceNames, useSnapshot, useRights } from '../state/organization.ts';
+import { plural } from '../../client/words/number.ts';
+import { useDeviceNames, useSnapshot, useRights, useLive } from '../state/organization.ts';
 import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
@@ -21,6 +21,7 @@ import { Changes } from './preview.tsx';
 import type { GroupState } from '../../api/history/states.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { History } from '../components/history.tsx';
+import { SmallButton } from '../components/list.tsx';
 
 /** The state to go back to. */
 export interface Target {
@@ -67,14 +68,14 @@ function What({ group, target }: { readonly group: SecurityGroup | undefined; re
 }
 
 interface RestoreProps {
-  readonly org: string;
   /** As it is now; undefined where it is deleted. */
   readonly group: SecurityGroup | undefined;
   readonly target: Target;
   readonly close: () => void;
 }
 
-export function Restore({ org, group, target, close }: RestoreProps): ReactNode {
+export function Restore({ group, target, close }: RestoreProps): ReactNode {
+  const { id: org } = useLive();
   const { client } = useSession();
   const queries = useQueryClient();
   const [isTrying, setTrying] = useState(false);
@@ -148,20 +149,13 @@ export function Timeline({ group }: { readonly group: SecurityGroup }): ReactNod
       verb="created it"
       action={(state) =>
         editGroup(group) && state.type === 'change' ? (
-          <Button
-            size="compact-sm"
-            variant="default"
-            onClick={() => setTarget(state)}
-            aria-label={`Restore this: revision ${state.revision}`}
-          >
+          <SmallButton onClick={() => setTarget(state)} aria-label={`Restore this: revision ${state.revision}`}>
             Restore this
-          </Button>
+          </SmallButton>
         ) : null
       }
     >
-      {target === undefined ? null : (
-        <Restore org={org_id} group={group} target={target} close={() => setTarget(undefined)} />
-      )}
+      {target === undefined ? null : <Restore group={group} target={target} close={() => setTarget(undefined)} />}
     </History>
   );
 }

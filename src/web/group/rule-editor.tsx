@@ -193,12 +193,12 @@ export function RuleEditor({
       </div>
       {rules.length === 0 ? null : (
         <>
-          <div className="rule rule-head small dimmed" aria-hidden="true">
+          <div className="rule-head small dimmed" aria-hidden="true">
             <span>Protocol</span>
             <span>Ports</span>
             <span>{direction === 'inbound' ? 'From' : 'To'}</span>
           </div>
-          <ul className="rules">
+          <ul className="rows">
             {rules.map((rule, index) => (
               <Row
                 key={rule.key}

@@ -1,12 +1,13 @@
 /** Owns the view of rules as sentences, one list for each direction, and what happens to the rest. */
-import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Direction, Peer, SecurityRule } from '../../policy/rule.ts';
 import { Expiry, Tag, type Tone } from '../components/page.tsx';
 import { InboundIcon, OutboundIcon } from '../components/icons.tsx';
 import type { AccessRow, DeviceAccess, RuleVerdict } from '../model/device-policy.ts';
-import { plural, whatText } from '../model/rule-text.ts';
-import { useAddressOwners, useDeviceNames, usePeerCounts, useLive, useSnapshot } from '../state/organization.ts';
+import { whatText } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
+import { useAddressOwners, useDeviceNames, usePeerCounts, useSnapshot } from '../state/organization.ts';
+import { DeviceLink, GroupLink } from '../components/record-link.tsx';
 
 /** What a direction without rules does (reference 1.2 (9) and (10)). */
 export const meaningOfNone: { readonly [D in Direction]: string } = {
@@ -43,7 +44,6 @@ const verdicts: { readonly [V in RuleVerdict]: readonly [word: string, tone: Ton
 function PeerChip({ peer }: { readonly peer: Peer }): ReactNode {
   const names = useDeviceNames();
   const { deviceById } = useSnapshot();
-  const { id: org } = useLive();
   const countOf = usePeerCounts();
   if (!('device_id' in peer)) {
     const name = 'all_devices' in peer ? 'all devices' : peer.labels.join(' + ');
@@ -51,9 +51,9 @@ function PeerChip({ peer }: { readonly peer: Peer }): ReactNode {
   }
   if (!deviceById.has(peer.device_id)) return <Tag tone="warn">a device that is gone</Tag>;
   return (
-    <Link className="tag tag-plain" to="/o/$org/devices/$device" params={{ org, device: peer.device_id }}>
+    <DeviceLink className="tag tag-plain" id={peer.device_id}>
       {names.nameOf(peer.device_id)}
-    </Link>
+    </DeviceLink>
   );
 }
 
@@ -90,7 +90,6 @@ function Sentence({
   readonly direction: Direction;
 }): ReactNode {
   const { groupById } = useSnapshot();
-  const { id: org } = useLive();
   const [word, tone] = verdicts[verdict];
   return (
     <li>
@@ -107,14 +106,9 @@ function Sentence({
       </div>
       {byIsolation === true ? <span className="small dimmed sentence-group">isolation</span> : null}
       {group === undefined ? null : groupById.has(group.id) ? (
-        <Link
-          className="link small clip sentence-group"
-          to="/o/$org/groups/$group"
-          params={{ org, group: group.id }}
-          title={group.name}
-        >
+        <GroupLink className="link small clip sentence-group" id={group.id}>
           {group.name}
-        </Link>
+        </GroupLink>
       ) : (
         <span className="small dimmed clip sentence-group">{group.name}</span>
       )}
@@ -151,7 +145,7 @@ export function RuleSentences({
   return (
     <section className="card" aria-label={`${direction} rules`}>
       <div className="card-head">{title ?? <DirectionTitle direction={direction} />}</div>
-      <ul className={hasVerdict ? 'sentences' : 'sentences sentences-plain'}>
+      <ul className={hasVerdict ? 'rows sentences' : 'rows sentences sentences-plain'}>
         {rows.map((row, index) => (
           // oxlint-disable-next-line react/no-array-index-key -- the same rule may appear twice
           <Sentence key={index} row={row} direction={direction} hasVerdict={hasVerdict} />

@@ -7,7 +7,7 @@ import { isUuid } from '../../policy/ids.ts';
 type Topic = 'groups' | 'devices' | 'trials' | 'people' | 'access';
 
 const topics: readonly (readonly [RegExp, Topic])[] = [
-  [/SecurityGroup$/, 'groups'],
+  [/SecurityGroup$|^applyChanges$|^revertChangeSet$/, 'groups'],
   [/Device$|^liftIsolation$|^createEvidence$/, 'devices'],
   [/Trial$|PolicyTests$/, 'trials'],
   [/(Token|Key|^sign(In|Out))$|Webhook|^sign/, 'access'],

@@ -3,7 +3,6 @@ import { expiryWords } from '../../client/words/expiry.ts';
 import type { SecurityRule, StoredRule, Direction } from '../../policy/rule.ts';
 import { services } from '../../policy/services.ts';
 import { chipsOf, noNames, type DeviceNames } from './far-end.ts';
-import { grouped } from '../../client/words/number.ts';
 
 export const protocolNames: readonly (readonly [string, string])[] = [
   ['tcp', 'TCP'],
@@ -51,9 +50,6 @@ export function ruleText(rule: StoredRule, names: DeviceNames = noNames, now: nu
   const description = rule.description === undefined ? '' : ` – ${rule.description}`;
   return `${trafficText(rule)}, ${rangesText(rule, names)}${end}${description}`;
 }
-
-export const plural = (count: number, noun: string, nouns = `${noun}s`): string =>
-  `${grouped(count)} ${count === 1 ? noun : nouns}`;
 
 interface RuleSummary {
   /** `tcp 80, 443`. */

@@ -2,13 +2,12 @@
 import { Button } from '@mantine/core';
 import { memo, useMemo, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
-import { grouped, compactCount } from '../../client/words/number.ts';
-import { plural } from '../model/rule-text.ts';
+import { grouped, compactCount, plural } from '../../client/words/number.ts';
 import { areaPath, bridged, footOf, linePath, seriesOf, type TimeWindow, type Series } from '../model/plot.ts';
 import { Link } from '@tanstack/react-router';
 import { WarnIcon } from '../components/icons.tsx';
 import { openDevices } from '../model/device-policy.ts';
-import { useSnapshot } from '../state/organization.ts';
+import { useSnapshot, useLive } from '../state/organization.ts';
 import { usePolicyTests } from '../state/policy-tests.ts';
 
 const spans = [
@@ -33,7 +32,7 @@ export function FleetState({
   const hasPast = overview.samples.length >= 2;
   return (
     <section className={hasPast ? 'card fleet-state' : 'card'} aria-label="In force">
-      <div className="fleet-now">
+      <div>
         <p className="figure" role="status">
           <strong className={in_force === devices ? 'figure-good' : ''}>{grouped(in_force)}</strong>{' '}
           <span className="dimmed">of {plural(devices, 'device')} in force</span>
@@ -41,7 +40,7 @@ export function FleetState({
         <p className="dimmed">{grouped(online)} connected now</p>
       </div>
       {hasPast ? (
-        <div className="fleet-past">
+        <div>
           <div className="row between">
             <h2>In force over time</h2>
             <div className="row tight" role="group" aria-label="Span of time">
@@ -172,7 +171,8 @@ function Names(): ReactNode {
   return `${names.slice(0, mostNamed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-export function PolicyTestsCard({ overview, org }: { readonly overview: Overview; readonly org: string }): ReactNode {
+export function PolicyTestsCard({ overview }: { readonly overview: Overview }): ReactNode {
+  const { id: org } = useLive();
   const { policy_tests } = overview;
   if (policy_tests === undefined) return null;
   const { passing, failing, vacuous, not_judged = 0 } = policy_tests;
@@ -209,7 +209,8 @@ export function PolicyTestsCard({ overview, org }: { readonly overview: Overview
 }
 
 /** A device that admits everything is easily forgotten: nothing about it fails. */
-export function OpenDevices({ org }: { readonly org: string }): ReactNode {
+export function OpenDevices(): ReactNode {
+  const { id: org } = useLive();
   const { devices, groups } = useSnapshot();
   const open = useMemo(() => openDevices({ devices, groups }), [devices, groups]);
   return (
@@ -247,13 +248,12 @@ export function Packets({
   of,
   overview,
   window,
-  org,
 }: {
   readonly of: keyof typeof words;
   readonly overview: Overview;
   readonly window: TimeWindow;
-  readonly org: string;
 }): ReactNode {
+  const { id: org } = useLive();
   const { title, tone, about } = words[of];
   // The step of now has only begun: its count would look like a fall.
   const series = seriesOf(window, overview.samples, (sample) => sample[of], 0).slice(0, -1);

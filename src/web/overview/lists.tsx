@@ -8,16 +8,16 @@ import { CheckIcon, ClockIcon, KeyIcon } from '../components/icons.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Tag, Ago, Card } from '../components/page.tsx';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
-import { plural } from '../model/rule-text.ts';
-import { deviceName, useSnapshot, useDeviceNames, useRights } from '../state/organization.ts';
+import { plural } from '../../client/words/number.ts';
+import { deviceName, useSnapshot, useDeviceNames, useRights, useLive } from '../state/organization.ts';
 import { useQuery } from '@tanstack/react-query';
 import { endingSoon } from '../model/expiry.ts';
 import { useSession } from '../state/session.ts';
-import { actorName } from '../../client/words/action.ts';
-import { sentenceOf } from '../../client/words/sentence.ts';
-import { Words, useSentenceNames } from '../activity/entry.tsx';
+import { foldEntries } from '../../client/words/log-lines.ts';
+import { DeedWords, useSentenceNames } from '../activity/entry.tsx';
 import { isQuiet } from '../model/activity.ts';
 import { useAskedOnChange } from '../state/overview.ts';
+import { DeviceLink, GroupLink } from '../components/record-link.tsx';
 
 /** As many have a line each; more in the same state share one. */
 const mostAlone = 2;
@@ -49,16 +49,16 @@ function Why({ summary, word }: { readonly summary: string; readonly word: InFor
   );
 }
 
-function UrgentDevice({ device, org }: { readonly device: Urgent; readonly org: string }): ReactNode {
+function UrgentDevice({ device }: { readonly device: Urgent }): ReactNode {
   const { device_id, hostname, in_force, detail, last_seen_at } = device;
   const known = useSnapshot().deviceById.get(device_id);
   const name = known === undefined ? hostname || 'a device' : deviceName(known);
   return (
     <li className="urgent">
       <Tag tone={stateTones[in_force]}>{stateTitle(in_force)}</Tag>
-      <Link className="plain-link clip" to="/o/$org/devices/$device" params={{ org, device: device_id }}>
+      <DeviceLink className="plain-link clip" id={device_id}>
         <strong>{name}</strong>
-      </Link>
+      </DeviceLink>
       <Why summary={detail ?? inForceMeanings[in_force]} word={in_force} />
       <span className="small dimmed urgent-seen">
         {last_seen_at === undefined ? 'never seen' : <Ago at={last_seen_at} />}
@@ -68,20 +68,13 @@ function UrgentDevice({ device, org }: { readonly device: Urgent; readonly org: 
 }
 
 /** Devices in the same state: how many, what that means, the first of them, and the way to all. */
-function UrgentState({
-  word,
-  overview,
-  org,
-}: {
-  readonly word: InForce;
-  readonly overview: Overview;
-  readonly org: string;
-}): ReactNode {
+function UrgentState({ word, overview }: { readonly word: InForce; readonly overview: Overview }): ReactNode {
+  const { id: org } = useLive();
   const { deviceById } = useSnapshot();
   const named = overview.urgent.filter(({ in_force }) => in_force === word);
   const count = countOf(overview, word);
   if (count <= mostAlone && named.length === count)
-    return named.map((device) => <UrgentDevice key={device.device_id} device={device} org={org} />);
+    return named.map((device) => <UrgentDevice key={device.device_id} device={device} />);
   const names = named.slice(0, shownNames).map(({ device_id, hostname }) => {
     const device = deviceById.get(device_id);
     return device === undefined ? hostname || 'a device' : deviceName(device);
@@ -106,14 +99,14 @@ function UrgentState({
 }
 
 /** It stays on top until somebody releases the device. */
-function IsolatedDevice({ device, org }: { readonly device: Device; readonly org: string }): ReactNode {
+function IsolatedDevice({ device }: { readonly device: Device }): ReactNode {
   const { isolated } = device;
   return (
     <li className="urgent">
       <Tag tone="bad">Isolated</Tag>
-      <Link className="plain-link clip" to="/o/$org/devices/$device" params={{ org, device: device.id }}>
+      <DeviceLink className="plain-link clip" id={device.id}>
         <strong>{deviceName(device)}</strong>
-      </Link>
+      </DeviceLink>
       <span className="small dimmed urgent-why">{isolated?.reason}</span>
       <span className="small dimmed urgent-seen">
         {isolated?.until === undefined ? (
@@ -128,7 +121,7 @@ function IsolatedDevice({ device, org }: { readonly device: Device; readonly org
   );
 }
 
-export function Attention({ overview, org }: { readonly overview: Overview; readonly org: string }): ReactNode {
+export function Attention({ overview }: { readonly overview: Overview }): ReactNode {
   const { devices } = useSnapshot();
   const isolated = useMemo(() => devices.filter((device) => device.isolated !== undefined), [devices]);
   const words = mostUrgentFirst.filter((word) => word !== 'yes' && countOf(overview, word) > 0);
@@ -140,13 +133,13 @@ export function Attention({ overview, org }: { readonly overview: Overview; read
           Every device has its policy in force. Devices that fail, go offline or fall behind appear here.
         </Empty>
       ) : (
-        <ul className="urgents">
+        <ul className="rows">
           {isolated.slice(0, shownIsolated).map((device) => (
-            <IsolatedDevice key={`isolated ${device.id}`} device={device} org={org} />
+            <IsolatedDevice key={`isolated ${device.id}`} device={device} />
           ))}
           {moreIsolated > 0 ? <li className="urgent small">and {moreIsolated} more isolated</li> : null}
           {words.map((word) => (
-            <UrgentState key={word} word={word} overview={overview} org={org} />
+            <UrgentState key={word} word={word} overview={overview} />
           ))}
         </ul>
       )}
@@ -156,7 +149,8 @@ export function Attention({ overview, org }: { readonly overview: Overview; read
 
 const everyMs = 60_000;
 
-export function EndingSoon({ org }: { readonly org: string }): ReactNode {
+export function EndingSoon(): ReactNode {
+  const { id: org } = useLive();
   const { client } = useSession();
   const keys = useQuery({
     queryKey: ['keys', org],
@@ -179,7 +173,7 @@ export function EndingSoon({ org }: { readonly org: string }): ReactNode {
           No rule, no enrollment key and none of your tokens ends within two weeks.
         </p>
       ) : (
-        <ul className="feed feed-dense">
+        <ul className="rows feed">
           {ending.map(({ id, kind, name, at, usesLeft, group }) => (
             <li key={id}>
               {kind === 'rule' ? <ClockIcon size={16} /> : <KeyIcon size={16} />}
@@ -189,9 +183,9 @@ export function EndingSoon({ org }: { readonly org: string }): ReactNode {
                     <strong>{name}</strong>
                   </Link>
                 ) : (
-                  <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
+                  <GroupLink className="plain-link" id={group.id}>
                     <strong>{name}</strong>
-                  </Link>
+                  </GroupLink>
                 )}{' '}
                 <span className="small dimmed">
                   {kind === 'key'
@@ -217,7 +211,8 @@ const shownChanges = 7;
 const deedsEveryMs = 15_000;
 
 /** What people did; what only repeats itself is left to the page of all activity. */
-function Deeds({ org }: { readonly org: string }): ReactNode {
+function Deeds(): ReactNode {
+  const { id: org } = useLive();
   const { client } = useSession();
   const names = useSentenceNames();
   useAskedOnChange('last changes');
@@ -226,17 +221,17 @@ function Deeds({ org }: { readonly org: string }): ReactNode {
     queryFn: ({ signal }) => client.audit.list(org, { limit: 40, signal }),
     refetchInterval: deedsEveryMs,
   });
-  const entries = data?.filter((entry) => !isQuiet(entry)).slice(0, shownChanges);
-  if (entries?.length === 0) return <p className="card-body small dimmed">Nothing has changed yet.</p>;
+  const deeds = data && foldEntries(data.filter((entry) => !isQuiet(entry))).slice(0, shownChanges);
+  if (deeds?.length === 0) return <p className="card-body small dimmed">Nothing has changed yet.</p>;
   return (
-    <ul className="feed feed-dense">
-      {entries?.map((entry) => (
-        <li key={entry.id}>
-          <span className="grow words">
-            <Words who={actorName(entry)} sentence={sentenceOf(entry, names)} subjectId={entry.subject_id} org={org} />
+    <ul className="rows feed">
+      {deeds?.map((entries) => (
+        <li key={entries[0].id}>
+          <span className="grow breaks">
+            <DeedWords entries={entries} names={names} />
           </span>
           <span className="small dimmed">
-            <Ago at={entry.at} />
+            <Ago at={entries[0].at} />
           </span>
         </li>
       ))}
@@ -244,7 +239,7 @@ function Deeds({ org }: { readonly org: string }): ReactNode {
   );
 }
 
-function Records({ org }: { readonly org: string }): ReactNode {
+function Records(): ReactNode {
   const { devices, groups } = useSnapshot();
   const latest = useMemo(() => {
     const all = [
@@ -254,19 +249,19 @@ function Records({ org }: { readonly org: string }): ReactNode {
     return all.toSorted((a, b) => b.revision - a.revision).slice(0, shownChanges);
   }, [devices, groups]);
   return (
-    <ul className="feed feed-dense">
+    <ul className="rows feed">
       {latest.map(({ id, kind, name, updated_at }) => (
         <li key={id}>
           <span className="grow">
             {kind === 'device' ? 'Device ' : 'Group '}
             {kind === 'device' ? (
-              <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: id }}>
+              <DeviceLink id={id}>
                 <strong>{name}</strong>
-              </Link>
+              </DeviceLink>
             ) : (
-              <Link className="plain-link" to="/o/$org/groups/$group" params={{ org, group: id }}>
+              <GroupLink className="plain-link" id={id}>
                 <strong>{name}</strong>
-              </Link>
+              </GroupLink>
             )}
           </span>
           <span className="small dimmed">
@@ -278,7 +273,8 @@ function Records({ org }: { readonly org: string }): ReactNode {
   );
 }
 
-export function LastChanges({ org }: { readonly org: string }): ReactNode {
+export function LastChanges(): ReactNode {
+  const { id: org } = useLive();
   const { isOwner } = useRights();
   return (
     <Card
@@ -290,7 +286,7 @@ export function LastChanges({ org }: { readonly org: string }): ReactNode {
         </Link>
       }
     >
-      {isOwner ? <Deeds org={org} /> : <Records org={org} />}
+      {isOwner ? <Deeds /> : <Records />}
     </Card>
   );
 }

@@ -11,21 +11,20 @@ import { FormDialog } from '../components/dialog.tsx';
 import { notify } from '../components/toast.tsx';
 import { Changes } from '../group/preview.tsx';
 import { contentOf, difference, patchOf, withoutUnused } from '../model/draft.ts';
-import { plural } from '../model/rule-text.ts';
-import { useRights, useSnapshot } from '../state/organization.ts';
+import { plural } from '../../client/words/number.ts';
+import { useRights, useSnapshot, useLive } from '../state/organization.ts';
 import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 
 export function RemoveUnused({
-  org,
   unused,
   close,
 }: {
-  readonly org: string;
   readonly unused: readonly UnusedRule[];
   readonly close: () => void;
 }): ReactNode {
+  const { id: org } = useLive();
   const { client } = useSession();
   const queries = useQueryClient();
   const { groupById } = useSnapshot();

@@ -22,10 +22,10 @@ import {
   topicOf,
   type ActivitySearch,
 } from '../model/activity.ts';
-import { grouped } from '../../client/words/number.ts';
-import { plural } from '../model/rule-text.ts';
+import { grouped, plural } from '../../client/words/number.ts';
 import { useSession } from '../state/session.ts';
-import { Entry, useSentenceNames, Words } from '../activity/entry.tsx';
+import { foldEntries } from '../../client/words/log-lines.ts';
+import { Deed, useSentenceNames, Words } from '../activity/entry.tsx';
 import type { Change } from '../../client/cache.ts';
 import { changeSentence, type Names, type Sentence } from '../../client/words/sentence.ts';
 
@@ -205,12 +205,11 @@ function AuditFeed(): ReactNode {
         {byDay(shown ?? [], new Date()).map((day) => (
           <div key={day.name}>
             <h2 className="day">{day.name}</h2>
-            <ul className="feed">
-              {day.entries.map((entry) => (
-                <Entry
-                  key={entry.id}
-                  entry={entry}
-                  org={org}
+            <ul className="rows feed">
+              {foldEntries(day.entries).map((entries) => (
+                <Deed
+                  key={entries[0].id}
+                  entries={entries}
                   names={names}
                   restore={governs ? setTarget : undefined}
                   confirm={governs ? setConfirmation : undefined}
@@ -236,9 +235,7 @@ function AuditFeed(): ReactNode {
         )}
       </section>
       <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
-      {target === undefined ? null : (
-        <Restore org={org} group={group} target={target} close={() => setTarget(undefined)} />
-      )}
+      {target === undefined ? null : <Restore group={group} target={target} close={() => setTarget(undefined)} />}
     </>
   );
 }
@@ -253,7 +250,6 @@ function sentenceOfChange(change: Change, names: Names): Sentence | undefined {
 }
 
 function LiveFeed(): ReactNode {
-  const { org } = useParams({ from: '/o/$org/activity' });
   const { feed } = useSnapshot();
   const names = useSentenceNames();
   const told = feed.flatMap(({ number, at, change }) => {
@@ -267,14 +263,14 @@ function LiveFeed(): ReactNode {
           Changes appear here as they happen. Only owners see who made them and what was there before.
         </Empty>
       ) : (
-        <ul className="feed" aria-live="polite">
+        <ul className="rows feed" aria-live="polite">
           {told.map(({ number, at, id, sentence }) => (
             <li key={number} className="deed">
               <span className="small dimmed feed-time">
                 <Ago at={at} />
               </span>
-              <p className="grow deed-words">
-                <Words who={undefined} sentence={sentence} subjectId={id} org={org} />
+              <p className="grow breaks">
+                <Words who={undefined} sentence={sentence} subjectId={id} />
               </p>
             </li>
           ))}

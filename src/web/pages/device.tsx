@@ -1,12 +1,13 @@
 /** Owns the page of one device: which groups apply to it, its effective access, its history, and what is known of it. */
+import { Back } from '../components/record-link.tsx';
 import { Button } from '@mantine/core';
 import { Link, useNavigate, useParams } from '@tanstack/react-router';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
-import { Facts, Later, Ago, Card, Page, type Fact } from '../components/page.tsx';
-import { BackIcon, TrashIcon } from '../components/icons.tsx';
+import { Facts, Later, Ago, Card, Page, type Fact, Revision } from '../components/page.tsx';
+import { TrashIcon } from '../components/icons.tsx';
 import { policyOn } from '../../organization/of-records.ts';
 import { Compiled } from '../components/ruleset.tsx';
 import { Confirm, type Confirmation } from '../components/dialog.tsx';
@@ -20,13 +21,13 @@ import { DirectionTitle, RuleSentences } from '../group/rules.tsx';
 import { deviceAccess } from '../model/device-policy.ts';
 import { Empty } from '../components/placeholders.tsx';
 import { notify } from '../components/toast.tsx';
-import { deviceName, useNames, useSnapshot, useRights, useStatuses, useModel } from '../state/organization.ts';
+import { deviceName, useNames, useSnapshot, useRights, useStatuses, useModel, useLive } from '../state/organization.ts';
 import { writeOrAsk } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import type { InForce } from '../../api/enforcement/in-force.ts';
 import { packetWords } from '../../client/words/packets.ts';
 import { stateOf } from '../model/device-state.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { DeviceStateTag } from '../device/device-state.tsx';
 import type { DevicePolicy, DevicePolicyState } from '../../api/history/states.ts';
 import { deviceChanges, type Line } from '../../client/words/changes.ts';
@@ -46,7 +47,7 @@ function About({ device }: { readonly device: Device }): ReactNode {
     ...known('Networks behind it', (device.child_prefix ?? []).join(', ')),
     ...(device.relay ? [['Relay', 'yes'] as const] : []),
     ['Changed', <Ago key="changed" at={device.updated_at} />],
-    ['Revision', device.revision],
+    ['Revision', <Revision key="revision" of={device.revision} />],
     ['Id', mono(device.id)],
   ];
   return (
@@ -61,15 +62,8 @@ function About({ device }: { readonly device: Device }): ReactNode {
 const accessTitles = { inbound: 'What may reach it', outbound: 'What it may reach' } as const;
 
 /** What packets meet: refusals and guardrails first, then the rules of the groups, then the rest. */
-function Access({
-  policy,
-  device,
-  org,
-}: {
-  readonly policy: EffectivePolicy;
-  readonly device: Device;
-  readonly org: string;
-}): ReactNode {
+function Access({ policy, device }: { readonly policy: EffectivePolicy; readonly device: Device }): ReactNode {
+  const { id: org } = useLive();
   return (['inbound', 'outbound'] as const).map((direction) => (
     <RuleSentences
       key={direction}
@@ -134,11 +128,7 @@ export function DevicePage(): ReactNode {
     () => (device === undefined ? undefined : policyOn(model, device.id, Date.now())),
     [device, model],
   );
-  const back = (
-    <Link className="link row small" to="/o/$org/devices" params={{ org }}>
-      <BackIcon size={16} /> Devices
-    </Link>
-  );
+  const back = <Back to="devices" />;
   if (device === undefined || policy === undefined) {
     return (
       <div className="page">
@@ -190,14 +180,14 @@ export function DevicePage(): ReactNode {
       <OpenDevice device={device} />
       <div className="columns">
         <div className="stack">
-          <DeviceGroups device={device} org={org} />
+          <DeviceGroups device={device} />
           {'missing' in policy ? (
             <p className="note note-warn">
               The rules in force cannot be shown: a group on this device is not visible to you.
             </p>
           ) : (
             <Later>
-              <Access policy={policy} device={device} org={org} />
+              <Access policy={policy} device={device} />
               <Loaded policy={policy} device={device} />
             </Later>
           )}
@@ -242,7 +232,7 @@ function DeviceAgent({ device }: { readonly device: Device }): ReactNode {
       : [
           ['Connected', status.online ? 'yes' : 'no'],
           ['Last seen', status.last_seen_at === undefined ? '–' : <Ago key="seen" at={status.last_seen_at} />],
-          ['Revision in force', said.revision ?? '–'],
+          ['Revision in force', said.revision === undefined ? '–' : <Revision key="in force" of={said.revision} />],
           ['Interface', said.interface ?? '–'],
           ['Agent', said.agent_version ?? '–'],
           ...(said.drift_repairs === undefined || said.drift_repairs === 0

@@ -3,7 +3,7 @@
  * actions.
  */
 import { Button } from '@mantine/core';
-import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { DeviceIcon, PlusIcon } from '../components/icons.tsx';
@@ -16,8 +16,7 @@ import { DeviceFilters } from '../device/device-filters.tsx';
 import { DeviceTable } from '../device/device-table.tsx';
 import { groupsOf } from '../../organization/of-records.ts';
 import { selectDevices, sortDevices, type DeviceColumn, type DeviceSearch } from '../model/device-search.ts';
-import { grouped } from '../../client/words/number.ts';
-import { plural } from '../model/rule-text.ts';
+import { grouped, plural } from '../../client/words/number.ts';
 import { useMembers, useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 
 const none: readonly Device[] = [];
@@ -49,7 +48,6 @@ function useShown(search: DeviceSearch): readonly Device[] {
 }
 
 export function DevicesPage(): ReactNode {
-  const { org } = useParams({ from: '/o/$org/devices' });
   const search = useSearch({ from: '/o/$org/devices' });
   const navigate = useNavigate({ from: '/o/$org/devices' });
   const { devices, deviceById } = useSnapshot();
@@ -95,7 +93,7 @@ export function DevicesPage(): ReactNode {
       }
     >
       {/* The same one while the first device joins: it shows a key that is shown only once. */}
-      {adding ? <AddDevice close={() => setAdding(false)} org={org} /> : null}
+      {adding ? <AddDevice close={() => setAdding(false)} /> : null}
       {total === 0 ? (
         <div className="card">
           <Empty icon={<DeviceIcon size={40} />} title="No devices yet">
@@ -107,7 +105,6 @@ export function DevicesPage(): ReactNode {
           <DeviceFilters search={search} filter={filter} />
           <DeviceTable
             devices={isDrawn ? shown : none}
-            org={org}
             column={column}
             reverse={search.reverse === true}
             sort={sort}

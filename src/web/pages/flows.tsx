@@ -10,8 +10,7 @@ import { useFilter, FilterBar, type FilterColumn } from '../components/filter-ba
 import { FlowList } from '../flows/flow-list.tsx';
 import { flowRows, farEndOf, flowQuery, isFiltered, timeOf, spans, type FlowSearch } from '../flows/flow-search.ts';
 import { RecordButton } from '../flows/observe-setting.tsx';
-import { grouped } from '../../client/words/number.ts';
-import { plural } from '../model/rule-text.ts';
+import { grouped, plural } from '../../client/words/number.ts';
 import { useDeviceNames, useOrganization, useRights, useSnapshot, deviceName } from '../state/organization.ts';
 import { useFlowCoverage, useFlows } from '../state/flows.ts';
 

@@ -1,11 +1,12 @@
 /** Owns the page of one group: its rules, to read or to edit, the devices that it applies to, and its deletion. */
+import { Back } from '../components/record-link.tsx';
 import { Button } from '@mantine/core';
-import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { lazy, Suspense, useMemo, useState, type ReactNode } from 'react';
 import { isEnforced } from '../../policy/effective.ts';
 import { defaultInboundRules, defaultOutboundRules } from '../../policy/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
-import { BackIcon, CopyIcon, EditIcon, TrashIcon } from '../components/icons.tsx';
+import { CopyIcon, EditIcon, TrashIcon } from '../components/icons.tsx';
 import { devicesOf } from '../../organization/of-records.ts';
 import { selectorChip } from '../model/far-end.ts';
 import { Confirm, type Confirmation } from '../components/dialog.tsx';
@@ -15,7 +16,7 @@ import { GroupDevices } from '../group/group-devices.tsx';
 import type { Beginning } from '../group/group-editor.tsx';
 import { ModeButton } from '../group/group-mode.tsx';
 import { Timeline } from '../group/restore.tsx';
-import { Later, Loading, Tag, Ago, Page, Card } from '../components/page.tsx';
+import { Later, Loading, Tag, Ago, Page, Card, Revision } from '../components/page.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { notify } from '../components/toast.tsx';
 import { onDemand } from '../state/load-ahead.ts';
@@ -30,7 +31,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { RuleUsage } from '../../api/usage/rule-usage.ts';
 import { ruleInSentence } from '../../client/words/rule.ts';
 import { shareNote, usageSummary, usageWords } from '../../client/words/usage.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 
 /** People read first, and the editor is large. */
 const GroupEditor = lazy(onDemand(async () => ({ default: (await import('../group/group-editor.tsx')).GroupEditor })));
@@ -50,11 +51,7 @@ export function GroupPage(): ReactNode {
     () => (group === undefined ? [] : devicesOf(group.id, devices, groups)),
     [group, groups, devices],
   );
-  const back = (
-    <Link className="link row small" to="/o/$org/groups" params={{ org }}>
-      <BackIcon size={16} /> Groups
-    </Link>
-  );
+  const back = <Back to="groups" />;
   if (group === undefined) {
     return (
       <div className="page">
@@ -130,7 +127,7 @@ export function GroupPage(): ReactNode {
             <Tag key={selectorChip(selector)}>applies to {selectorChip(selector)}</Tag>
           ))}
           <span>
-            changed <Ago at={group.updated_at} />, revision {group.revision}
+            changed <Ago at={group.updated_at} />, revision <Revision of={group.revision} />
           </span>
         </p>
       }

@@ -2,19 +2,20 @@
  * Owns the list of groups: the default group, the user's own, the organization's, and those of others that are in use.
  */
 import { Button, CloseButton, TextInput } from '@mantine/core';
-import { Link, useNavigate, useParams } from '@tanstack/react-router';
+import { useNavigate, useParams } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup } from '../../api/group.ts';
 import { isEnforced } from '../../policy/effective.ts';
 import { GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { countUses, type GroupUse } from '../model/device-policy.ts';
 import { stateOf } from '../model/device-state.ts';
-import { grouped } from '../../client/words/number.ts';
-import { plural, meaningInShort, summarize, summaryText } from '../model/rule-text.ts';
+import { grouped, plural } from '../../client/words/number.ts';
+import { meaningInShort, summarize, summaryText } from '../model/rule-text.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { Expiry, Tag, Ago, Page } from '../components/page.tsx';
 import { useDeviceNames, useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
 import { Empty } from '../components/placeholders.tsx';
+import { GroupLink } from '../components/record-link.tsx';
 
 /** Rules in one line. */
 /** Rules that a line shows. */
@@ -51,33 +52,29 @@ function RulesInShort({
 
 function Row({
   group,
-  org,
   use,
   isTold,
   owner,
 }: {
   readonly group: SecurityGroup;
-  readonly org: string;
   readonly use: GroupUse | undefined;
   /** Whether it is known yet how the devices stand. */
   readonly isTold: boolean;
   readonly owner: string | undefined;
 }): ReactNode {
   return (
-    <li className="group-row">
+    <li className="list-row">
       <span className="group-name">
-        <Link className="plain-link clip" to="/o/$org/groups/$group" params={{ org, group: group.id }}>
+        <GroupLink className="plain-link clip" id={group.id}>
           <strong>{group.group_name}</strong>
-        </Link>
+        </GroupLink>
         {group.guardrail === undefined ? null : <Tag tone="warn">guardrail: {group.guardrail}</Tag>}
         {group.trial === undefined ? null : <Tag tone="accent">on trial</Tag>}
         {isEnforced(group) ? null : <Tag tone="warn">watch only</Tag>}
-        {group.group_description === undefined || group.group_description === '' ? null : (
-          <span className="small dimmed clip group-row-about">{group.group_description}</span>
-        )}
+        <span className="small dimmed clip group-about">{group.group_description}</span>
       </span>
       {(['inbound', 'outbound'] as const).map((direction) => (
-        <span key={direction} className="clip small briefs">
+        <span key={direction} className="clip small briefs line">
           <RulesInShort
             direction={direction}
             rules={group[`${direction}_rules`] ?? []}
@@ -85,14 +82,11 @@ function Row({
           />
         </span>
       ))}
-      <span className="group-row-end">
-        <span className="small dimmed clip">
-          {owner}
-          <span>
-            {owner === undefined ? '' : ' · '}
-            <Ago at={group.updated_at} />
-          </span>
-        </span>
+      <span className="small dimmed clip only-wide">
+        {owner === undefined ? '' : `${owner} · `}
+        <Ago at={group.updated_at} />
+      </span>
+      <span className="corner">
         <UseTag use={use} isTold={isTold && isEnforced(group)} />
       </span>
     </li>
@@ -115,14 +109,12 @@ function Section({
   title,
   hint,
   groups,
-  org,
   uses,
   isTold,
 }: {
   readonly title: string;
   readonly hint: string;
   readonly groups: readonly SecurityGroup[];
-  readonly org: string;
   readonly uses: ReadonlyMap<string, GroupUse>;
   readonly isTold: boolean;
 }): ReactNode {
@@ -130,17 +122,16 @@ function Section({
   const { me } = useRights();
   if (groups.length === 0) return null;
   return (
-    <section className="group-section" aria-label={title}>
-      <div className="group-section-head">
+    <section aria-label={title}>
+      <div className="list-section">
         <h2>{title}</h2>
         <span className="small dimmed">{hint}</span>
       </div>
-      <ul className="group-section">
+      <ul className="groups">
         {groups.map((group) => (
           <Row
             key={group.id}
             group={group}
-            org={org}
             use={uses.get(group.id)}
             isTold={isTold}
             owner={group.user_id === undefined || group.user_id === me.id ? undefined : nameOf(group.user_id)}
@@ -210,15 +201,11 @@ export function GroupsPage(): ReactNode {
         />
       ) : null}
       {groups.length === 0 ? null : (
-        <div className="card group-rows">
-          <div className="group-row group-heads small dimmed" aria-hidden="true">
-            <span>Group</span>
-            <span>Inbound</span>
-            <span>Outbound</span>
-            <span className="group-row-end">
-              <span>Changed</span>
-              <span>On devices</span>
-            </span>
+        <div className="card list list-groups">
+          <div className="list-head only-wide small dimmed" aria-hidden="true">
+            {['Group', 'Inbound', 'Outbound', 'Changed', 'On devices'].map((title) => (
+              <span key={title}>{title}</span>
+            ))}
           </div>
           <Section
             title="Default group"

@@ -8,21 +8,22 @@ import { RingfenceError } from '../../client/error.ts';
 import { isAddress } from '../../client/sign-in.ts';
 import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
-import { grouped } from '../../client/words/number.ts';
-import { plural } from '../model/rule-text.ts';
+import { grouped, plural } from '../../client/words/number.ts';
 import { Facts, Tag, Ago, Card, Page } from '../components/page.tsx';
 import { Confirm, type Confirmation } from '../components/dialog.tsx';
 import { ListState } from '../components/placeholders.tsx';
 import { TrafficSettings } from '../flows/observe-setting.tsx';
 import { notify } from '../components/toast.tsx';
 import { writeOrAsk, useWrite } from '../state/write.ts';
-import { useMembers, useOrganization, useSnapshot, useRights } from '../state/organization.ts';
+import { useMembers, useOrganization, useSnapshot, useRights, useLive } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
+import { ListRow, SmallButton } from '../components/list.tsx';
 
 const invitationsKey = (org: string): readonly string[] => ['invitations', org];
 
 /** People who become members when they sign in. */
-function Invitations({ org }: { readonly org: string }): ReactNode {
+function Invitations(): ReactNode {
+  const { id: org } = useLive();
   const { client } = useSession();
   const queries = useQueryClient();
   const { data = [] } = useQuery({
@@ -36,26 +37,27 @@ function Invitations({ org }: { readonly org: string }): ReactNode {
   }, 'Something went wrong');
   if (data.length === 0) return null;
   return (
-    <ul className="group-list wrapping" aria-label="Invitations">
+    <ul className="rows" aria-label="Invitations">
       {data.map((invitation) => (
-        <li key={invitation.id}>
-          <div className="grow">
-            <strong>{invitation.email ?? invitation.username}</strong>
-            <p className="small dimmed">
+        <ListRow
+          key={invitation.id}
+          name={invitation.email ?? invitation.username}
+          tags={<Tag>invited</Tag>}
+          about={
+            <>
               becomes {invitation.role === 'owner' ? 'an owner' : 'a member'} by signing in at {invitation.issuer}; the
               invitation ends <Ago at={invitation.expires_at} />
-            </p>
-          </div>
-          <Tag>invited</Tag>
-          <Button
-            size="compact-sm"
-            variant="default"
-            onClick={() => revoke(invitation)}
-            aria-label={`Revoke the invitation of ${invitation.email ?? invitation.username}`}
-          >
-            Revoke
-          </Button>
-        </li>
+            </>
+          }
+          actions={
+            <SmallButton
+              onClick={() => revoke(invitation)}
+              aria-label={`Revoke the invitation of ${invitation.email ?? invitation.username}`}
+            >
+              Revoke
+            </SmallButton>
+          }
+        />
       ))}
     </ul>
   );
@@ -65,7 +67,8 @@ function Invitations({ org }: { readonly org: string }): ReactNode {
 const isAboutProvider = (error: unknown): boolean =>
   error instanceof RingfenceError && error.errors.some(({ code }) => code === 'unknown_issuer');
 
-function AddMember({ org }: { readonly org: string }): ReactNode {
+function AddMember(): ReactNode {
+  const { id: org } = useLive();
   const { client } = useSession();
   const queries = useQueryClient();
   const members = useMembers().data ?? [];
@@ -281,45 +284,50 @@ export function MembersPage(): ReactNode {
             </div>
           ) : null}
           {data === undefined ? null : (
-            <ul className="group-list wrapping">
+            <ul className="rows">
               {data.map((member) => (
-                <li key={member.user_id}>
-                  <span className="avatar" aria-hidden="true" data-letters={member.username.slice(0, 2)} />
-                  <div className="grow">
-                    <strong>{member.username}</strong>
-                    {member.user_id === me.id ? <span className="dimmed"> (you)</span> : null}
-                    <p className="small dimmed">
+                <ListRow
+                  key={member.user_id}
+                  mark={<span className="avatar" aria-hidden="true" data-letters={member.username.slice(0, 2)} />}
+                  name={member.username}
+                  tags={
+                    <>
+                      {member.user_id === me.id ? <span className="dimmed">(you)</span> : null}
+                      {member.accepted === false ? <Tag>not accepted</Tag> : null}
+                      {member.role === 'owner' ? <Tag tone="accent">owner</Tag> : null}
+                    </>
+                  }
+                  about={
+                    <>
                       since <Ago at={member.created_at} />
-                    </p>
-                  </div>
-                  {member.accepted === false ? <Tag>not accepted</Tag> : null}
-                  {member.role === 'owner' ? <Tag tone="accent">owner</Tag> : null}
-                  {governs && (member.role === 'member' || mayStepDown(member)) ? (
-                    <Button
-                      size="compact-sm"
-                      variant="default"
-                      onClick={() => setRole({ ...member, role: member.role === 'owner' ? 'member' : 'owner' })}
-                      aria-label={`Make ${member.role === 'owner' ? 'member' : 'owner'}: ${member.username}`}
-                    >
-                      {member.role === 'owner' ? 'Make member' : 'Make owner'}
-                    </Button>
-                  ) : null}
-                  {mayGo(member) ? (
-                    <Button
-                      size="compact-sm"
-                      variant="default"
-                      onClick={() => remove(member)}
-                      aria-label={member.user_id === me.id ? 'Leave the organization' : `Remove ${member.username}`}
-                    >
-                      {member.user_id === me.id ? 'Leave' : 'Remove'}
-                    </Button>
-                  ) : null}
-                </li>
+                    </>
+                  }
+                  actions={
+                    <>
+                      {governs && (member.role === 'member' || mayStepDown(member)) ? (
+                        <SmallButton
+                          onClick={() => setRole({ ...member, role: member.role === 'owner' ? 'member' : 'owner' })}
+                          aria-label={`Make ${member.role === 'owner' ? 'member' : 'owner'}: ${member.username}`}
+                        >
+                          {member.role === 'owner' ? 'Make member' : 'Make owner'}
+                        </SmallButton>
+                      ) : null}
+                      {mayGo(member) ? (
+                        <SmallButton
+                          onClick={() => remove(member)}
+                          aria-label={member.user_id === me.id ? 'Leave the organization' : `Remove ${member.username}`}
+                        >
+                          {member.user_id === me.id ? 'Leave' : 'Remove'}
+                        </SmallButton>
+                      ) : null}
+                    </>
+                  }
+                />
               ))}
             </ul>
           )}
-          {governs ? <Invitations org={org} /> : null}
-          {governs ? <AddMember org={org} /> : null}
+          {governs ? <Invitations /> : null}
+          {governs ? <AddMember /> : null}
         </Card>
         <Card title="About" label="Settings">
           <div className="card-body stack">

@@ -1,11 +1,11 @@
 /** Owns the creation of a group: its owner, its rules, and the group that it is copied from. */
+import { Back } from '../components/record-link.tsx';
 import { Button, Checkbox, SegmentedControl } from '@mantine/core';
-import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { useMemo, useRef, useState, type ReactNode } from 'react';
 import { Confirm, LeaveGuard, type Confirmation } from '../components/dialog.tsx';
-import { BackIcon } from '../components/icons.tsx';
 import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/draft.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { DraftFields, askTakenName } from '../group/group-editor.tsx';
 import { Preview } from '../group/preview.tsx';
 import { notify } from '../components/toast.tsx';
@@ -85,11 +85,7 @@ export function NewGroupPage(): ReactNode {
     <Page
       title="New group"
       about="It changes nothing until a device uses it."
-      back={
-        <Link className="link row small" to="/o/$org/groups" params={{ org }}>
-          <BackIcon size={16} /> Groups
-        </Link>
-      }
+      back={<Back to="groups" />}
       actions={
         governs ? (
           <SegmentedControl

@@ -1,6 +1,6 @@
 /** * Owns the first page of an organization: its first steps, whether the fleet is in force, what needs attention, what was
  * refused, and what happened. */
-import { useParams, Link } from '@tanstack/react-router';
+import { Link } from '@tanstack/react-router';
 import { memo, useDeferredValue, useMemo, useState, lazy, Suspense, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
 import { Later, Loading, PageTitle, Step, Card, type StepState } from '../components/page.tsx';
@@ -9,11 +9,11 @@ import { RecentlyRefused } from '../flows/recently-refused.tsx';
 import { windowOf } from '../model/plot.ts';
 import { Attention, EndingSoon, LastChanges } from '../overview/lists.tsx';
 import { FleetState, OpenDevices, Packets, PolicyTestsCard } from '../overview/figures.tsx';
-import { useSnapshot, useOrganization, useRights, useStatuses } from '../state/organization.ts';
+import { useSnapshot, useOrganization, useRights, useStatuses, useLive } from '../state/organization.ts';
 import { useOverview } from '../state/overview.ts';
 import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { onDemand } from '../state/load-ahead.ts';
 import { useSession } from '../state/session.ts';
 import { isEnforced } from '../../policy/effective.ts';
@@ -22,14 +22,13 @@ import { stateOf } from '../model/device-state.ts';
 
 interface OverviewProps {
   readonly overview: Overview;
-  readonly org: string;
   readonly hours: number;
   readonly setHours: (hours: number) => void;
   /** When the answer came. */
   readonly at: number;
 }
 
-const Cards = memo(function Cards({ overview, org, hours, setHours, at }: OverviewProps): ReactNode {
+const Cards = memo(function Cards({ overview, hours, setHours, at }: OverviewProps): ReactNode {
   const step = overview.sample_seconds * 1_000;
   // The plots are drawn anew when they would look different, not with every answer.
   const now = Math.floor(at / step) * step;
@@ -37,43 +36,42 @@ const Cards = memo(function Cards({ overview, org, hours, setHours, at }: Overvi
   return (
     <>
       <FleetState overview={overview} window={window} hours={hours} setHours={setHours} />
-      <Attention overview={overview} org={org} />
+      <Attention overview={overview} />
       <div className="stats">
-        <PolicyTestsCard overview={overview} org={org} />
-        <OpenDevices org={org} />
-        <Packets of="refused" overview={overview} window={window} org={org} />
-        <Packets of="admitted" overview={overview} window={window} org={org} />
+        <PolicyTestsCard overview={overview} />
+        <OpenDevices />
+        <Packets of="refused" overview={overview} window={window} />
+        <Packets of="admitted" overview={overview} window={window} />
       </div>
       <Later>
         <RecentlyRefused />
-        <UnusedRules org={org} />
+        <UnusedRules />
         <div className="overview-columns">
-          <LastChanges org={org} />
-          <EndingSoon org={org} />
+          <LastChanges />
+          <EndingSoon />
         </div>
       </Later>
     </>
   );
 });
 
-function Fleet({ org }: { readonly org: string }): ReactNode {
+function Fleet(): ReactNode {
   const [hours, setHours] = useState(24);
   const { answer, error, retry } = useOverview(hours);
   // Rendered in slices, so that a new answer does not delay a click.
   const shown = useDeferredValue(answer);
-  if (shown !== undefined) return <Cards {...shown} org={org} hours={hours} setHours={setHours} />;
+  if (shown !== undefined) return <Cards {...shown} hours={hours} setHours={setHours} />;
   return error === null ? <Loading what="Loading…" /> : <Failed error={error} retry={retry} />;
 }
 
 export function OverviewPage(): ReactNode {
-  const { org } = useParams({ from: '/o/$org/overview' });
   const { devices } = useSnapshot();
   const done = useFirstSteps();
   return (
     <div className="page">
       <PageTitle>Overview</PageTitle>
-      {done === undefined || done === 4 ? null : <FirstSteps org={org} done={done} />}
-      {devices.length === 0 ? null : <Fleet org={org} />}
+      {done === undefined || done === 4 ? null : <FirstSteps done={done} />}
+      {devices.length === 0 ? null : <Fleet />}
     </div>
   );
 }
@@ -87,7 +85,8 @@ const dayMs = 86_400_000;
 const freshMs = 600_000;
 
 /** For owners, where all traffic is recorded; nothing where no rule is known to be unused. */
-function UnusedRules({ org }: { readonly org: string }): ReactNode {
+function UnusedRules(): ReactNode {
+  const { id: org } = useLive();
   const { client } = useSession();
   const { governs } = useRights();
   const observe = useOrganization()?.observe;
@@ -114,7 +113,7 @@ function UnusedRules({ org }: { readonly org: string }): ReactNode {
       </Button>
       {isOpen ? (
         <Suspense>
-          <RemoveUnused org={org} unused={data.rules} close={() => setOpen(false)} />
+          <RemoveUnused unused={data.rules} close={() => setOpen(false)} />
         </Suspense>
       ) : null}
     </section>
@@ -140,7 +139,8 @@ function useFirstSteps(): number | undefined {
   }, [devices, groups, statuses]);
 }
 
-function FirstSteps({ org, done }: { readonly org: string; readonly done: number }): ReactNode {
+function FirstSteps({ done }: { readonly done: number }): ReactNode {
+  const { id: org } = useLive();
   const { devices } = useSnapshot();
   const { mayWrite } = useRights();
   const stateOfStep = (step: number): StepState => (step < done ? 'done' : step === done ? 'now' : 'later');
@@ -151,7 +151,7 @@ function FirstSteps({ org, done }: { readonly org: string; readonly done: number
   );
   return (
     <Card title="First steps" dense about={<span className="small dimmed">{done} of 4 done</span>}>
-      <ol className="path-steps">
+      <ol className="rows path-steps">
         <Step
           title="Add a device"
           state={stateOfStep(0)}

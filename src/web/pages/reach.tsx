@@ -3,7 +3,7 @@
  * tested against.
  */
 import { SegmentedControl, TextInput } from '@mantine/core';
-import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { ReachIcon, SearchIcon } from '../components/icons.tsx';
 import { RingfenceError } from '../../client/error.ts';
@@ -28,7 +28,7 @@ type View = 'matrix' | 'label';
 /** From so many devices on, labels say more than a matrix of devices. */
 const labelsFrom = 20;
 
-function Why({ pair, probe, org }: { readonly pair: Pair | undefined; readonly probe: Probe; readonly org: string }) {
+function Why({ pair, probe }: { readonly pair: Pair | undefined; readonly probe: Probe }) {
   if (pair === undefined) {
     return (
       <Card title="Why?" label="Why">
@@ -39,7 +39,7 @@ function Why({ pair, probe, org }: { readonly pair: Pair | undefined; readonly p
     );
   }
   const answer = reach(pair.from, pair.to, probe);
-  return <Explanation from={pair.from} to={pair.to} answer={answer} what={probeWords(probe)} org={org} probe={probe} />;
+  return <Explanation from={pair.from} to={pair.to} answer={answer} what={probeWords(probe)} probe={probe} />;
 }
 
 /** The present, or the organization as it was at the time in the page's address. */
@@ -97,7 +97,6 @@ function Unseen({
 
 function Reachability(): ReactNode {
   const past = usePast();
-  const { org } = useParams({ from: '/o/$org/reach' });
   const asked = useSearch({ from: '/o/$org/reach' });
   const navigate = useNavigate({ from: '/o/$org/reach' });
   const { devices } = useSnapshot();
@@ -181,7 +180,7 @@ function Reachability(): ReactNode {
               <DeviceBoard rows={found} columns={found} {...shared} />
             )}
           </section>
-          <Why pair={pair} probe={probe} org={org} />
+          <Why pair={pair} probe={probe} />
         </div>
       )}
     </Page>

@@ -1,15 +1,16 @@
 /** Owns the page of policy tests: what must be allowed or refused, whether it is, and what would fix it. */
 import { ActionIcon, Button, NativeSelect, SegmentedControl, Textarea, TextInput } from '@mantine/core';
-import { Link, useParams } from '@tanstack/react-router';
+import { Link } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { testInWords } from '../../policy/policy-test/words.ts';
 import { EditIcon, PlusIcon, TestIcon, TrashIcon } from '../components/icons.tsx';
-import { Empty, ListState } from '../components/placeholders.tsx';
+import { List, ListRow } from '../components/list.tsx';
+import { Empty } from '../components/placeholders.tsx';
 import { Ago, Page } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
 import { fixDraft } from '../model/draft.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { emptyTest, testDraft, readTest, type TestDraft, type TestField } from '../policy-test/test-draft.ts';
 import { TestFailure, TestStateTag } from '../policy-test/test-results.tsx';
 import { useDeviceNames, useRights, useSnapshot, useLive } from '../state/organization.ts';
@@ -22,7 +23,8 @@ import { FarEndInput } from '../group/far-end-input.tsx';
 import { useSession } from '../state/session.ts';
 
 /** The way to the rule: a draft where one is missing, the group where one decides. */
-function Fix({ result, org }: { readonly result: PolicyTestResult; readonly org: string }): ReactNode {
+function Fix({ result }: { readonly result: PolicyTestResult }): ReactNode {
+  const { id: org } = useLive();
   const { groupById } = useSnapshot();
   const { failure } = result;
   const id = failure?.fix?.group_id ?? failure?.group_id;
@@ -43,47 +45,43 @@ function Fix({ result, org }: { readonly result: PolicyTestResult; readonly org:
 
 function TestRow({
   result,
-  org,
   edit,
   remove,
 }: {
   readonly result: PolicyTestResult;
-  readonly org: string;
   /** Absent where the reader may change nothing. */
   readonly edit: (() => void) | undefined;
   readonly remove: (() => void) | undefined;
 }): ReactNode {
   const names = useDeviceNames();
   return (
-    <li className="test">
-      <TestStateTag state={result.state} />
-      <div className="grow stack tight">
-        <p>
-          <strong>{result.name}</strong>
+    <ListRow
+      mark={<TestStateTag state={result.state} />}
+      name={result.name}
+      about={testInWords(result, names.nameOf)}
+      actions={
+        edit &&
+        remove && (
+          <>
+            <ActionIcon size="lg" aria-label={`Edit ${result.name}`} onClick={edit}>
+              <EditIcon size={16} />
+            </ActionIcon>
+            <ActionIcon size="lg" aria-label={`Remove ${result.name}`} onClick={remove}>
+              <TrashIcon size={16} />
+            </ActionIcon>
+          </>
+        )
+      }
+    >
+      {result.state === 'failing' ? (
+        <p className="small fault">
+          <TestFailure result={result} />
         </p>
-        <p className="small dimmed">{testInWords(result, names.nameOf)}</p>
-        {result.state === 'failing' ? (
-          <p className="small fault">
-            <TestFailure result={result} />
-          </p>
-        ) : null}
-        {result.state === 'vacuous' ? (
-          <p className="small">No pair of devices matches, so nothing is checked.</p>
-        ) : null}
-        {result.note === undefined ? null : <p className="small">{result.note}</p>}
-        <Fix result={result} org={org} />
-      </div>
-      {edit === undefined || remove === undefined ? null : (
-        <span className="row test-actions">
-          <ActionIcon size="lg" aria-label={`Edit ${result.name}`} onClick={edit}>
-            <EditIcon size={16} />
-          </ActionIcon>
-          <ActionIcon size="lg" aria-label={`Remove ${result.name}`} onClick={remove}>
-            <TrashIcon size={16} />
-          </ActionIcon>
-        </span>
-      )}
-    </li>
+      ) : null}
+      {result.state === 'vacuous' ? <p className="small">No pair of devices matches, so nothing is checked.</p> : null}
+      {result.note === undefined ? null : <p className="small">{result.note}</p>}
+      <Fix result={result} />
+    </ListRow>
   );
 }
 
@@ -105,7 +103,6 @@ function Summary({ run: { results, took }, at }: { readonly run: TestRun; readon
 }
 
 export function TestsPage(): ReactNode {
-  const { org } = useParams({ from: '/o/$org/tests' });
   const { governs } = useRights();
   const names = useDeviceNames();
   const query = usePolicyTests();
@@ -140,29 +137,26 @@ export function TestsPage(): ReactNode {
       )}
       {query.data === undefined || results?.length === 0 ? null : <Summary run={query.data} at={query.dataUpdatedAt} />}
       <section className="card" aria-label="Policy tests">
-        {results === undefined ? (
-          <ListState query={query} loading="Running the tests…" />
-        ) : results.length === 0 ? (
-          <Empty icon={<TestIcon size={40} />} title="No policy tests yet">
-            {governs
-              ? 'Add one here, or choose “Keep it this way” on the reachability page.'
-              : 'Owners add them. A test keeps a connection allowed or refused, whoever changes the rules.'}
-          </Empty>
-        ) : (
-          <ul className="tests">
-            {results
-              .toSorted((a, b) => order[a.state] - order[b.state])
-              .map((result) => (
-                <TestRow
-                  key={result.name}
-                  result={result}
-                  org={org}
-                  edit={governs ? () => setForm({ draft: testDraft(result, names), replaces: result.name }) : undefined}
-                  remove={governs ? () => remove(result) : undefined}
-                />
-              ))}
-          </ul>
-        )}
+        <List
+          query={query}
+          loading="Running the tests…"
+          entries={results?.toSorted((a, b) => order[a.state] - order[b.state])}
+          empty={
+            <Empty icon={<TestIcon size={40} />} title="No policy tests yet">
+              {governs
+                ? 'Add one here, or choose “Keep it this way” on the reachability page.'
+                : 'Owners add them. A test keeps a connection allowed or refused, whoever changes the rules.'}
+            </Empty>
+          }
+          row={(result) => (
+            <TestRow
+              key={result.name}
+              result={result}
+              edit={governs ? () => setForm({ draft: testDraft(result, names), replaces: result.name }) : undefined}
+              remove={governs ? () => remove(result) : undefined}
+            />
+          )}
+        />
       </section>
       {results === undefined || results.length === 0 ? null : (
         <p className="small dimmed">

@@ -5,10 +5,11 @@ import { useState, type ReactNode } from 'react';
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { KeyIcon, PlusIcon } from '../components/icons.tsx';
 import { endOf, lengthChoices } from '../model/expiry.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { Dialog, DialogFoot, FormDialog, Confirm, type Confirmation } from '../components/dialog.tsx';
 import { TakeAway } from '../components/secret.tsx';
-import { Empty, ListState } from '../components/placeholders.tsx';
+import { Empty } from '../components/placeholders.tsx';
+import { List, ListRow, SmallButton } from '../components/list.tsx';
 import { Tag, Ago, Card, Page } from '../components/page.tsx';
 import { failed, notify } from '../components/toast.tsx';
 import { deviceName, useSnapshot } from '../state/organization.ts';
@@ -107,68 +108,55 @@ function Shown({ token, close }: { readonly token: IssuedToken; readonly close: 
 
 function Entry({
   token,
-  isThis,
+  isThis = false,
   renew,
   rotate,
   revoke,
 }: {
   readonly token: Token;
-  readonly isThis: boolean;
-  readonly renew?: () => void;
-  readonly rotate: () => void;
-  readonly revoke: () => void;
+  readonly isThis?: boolean;
+  readonly renew?: (token: Token) => void;
+  readonly rotate: (token: Token) => void;
+  readonly revoke: (token: Token) => void;
 }): ReactNode {
   const mayWrite = useMayWrite();
   const device = useSnapshot().deviceById.get(token.device_id ?? '');
   const name = device === undefined ? token.name || 'unnamed' : deviceName(device);
   const over = token.expires_at !== undefined && Date.parse(token.expires_at) <= Date.now();
+  const action = (verb: string, act: (token: Token) => void): ReactNode => (
+    <SmallButton aria-label={`${verb} ${name}`} onClick={() => act(token)}>
+      {verb}
+    </SmallButton>
+  );
   return (
-    <li>
-      <div className="grow stack tight">
-        <p className="row">
-          <strong>{name}</strong>
+    <ListRow
+      name={name}
+      tags={
+        <>
           {token.device_id !== undefined && device === undefined ? <Tag>a device elsewhere</Tag> : null}
           {token.scope === 'read-only' ? <Tag>only reads</Tag> : null}
           {isThis ? <Tag tone="accent">you are signed in with it</Tag> : null}
           {over ? <Tag tone="bad">expired</Tag> : null}
-        </p>
-        <p className="small dimmed">
-          made <Ago at={token.created_at} /> ·{' '}
-          {token.last_used_at === undefined ? (
-            'never used'
-          ) : (
-            <>
-              used <Ago at={token.last_used_at} />
-            </>
-          )}{' '}
-          ·{' '}
-          {token.expires_at === undefined ? (
-            'lasts until revoked'
-          ) : (
-            <>
-              {over ? 'ended' : 'ends'} <Ago at={token.expires_at} />
-            </>
-          )}
-        </p>
-      </div>
-      {mayWrite ? (
-        <div className="row">
-          {renew === undefined ? null : (
-            <Button size="compact-sm" variant="default" aria-label={`Renew ${name}`} onClick={renew}>
-              Renew
-            </Button>
-          )}
-          {isThis ? null : (
-            <Button size="compact-sm" variant="default" aria-label={`Rotate ${name}`} onClick={rotate}>
-              Rotate
-            </Button>
-          )}
-          <Button size="compact-sm" variant="default" aria-label={`Revoke ${name}`} onClick={revoke}>
-            Revoke
-          </Button>
-        </div>
-      ) : null}
-    </li>
+        </>
+      }
+      about={
+        <>
+          made <Ago at={token.created_at} /> · {token.last_used_at === undefined ? 'never used' : 'used '}
+          {token.last_used_at === undefined ? null : <Ago at={token.last_used_at} />} ·{' '}
+          {token.expires_at === undefined ? 'lasts until revoked' : over ? 'ended ' : 'ends '}
+          {token.expires_at === undefined ? null : <Ago at={token.expires_at} />}
+        </>
+      }
+      actions={
+        mayWrite ? (
+          <>
+            {renew && action('Renew', renew)}
+            {isThis ? null : action('Rotate', rotate)}
+            {action('Revoke', revoke)}
+          </>
+        ) : undefined
+      }
+    />
   );
 }
 
@@ -259,25 +247,17 @@ export function TokensPage(): ReactNode {
       ) : null}
       {issued === undefined ? null : <Shown token={issued} close={() => setIssued(undefined)} />}
       <section className="card" aria-label="Tokens">
-        <ListState query={query} loading="Loading your tokens…" />
-        {data !== undefined && own.length === 0 ? (
-          <Empty icon={<KeyIcon size={40} />} title="No tokens yet">
-            You signed in another way. Make a token for the command line or for a program.
-          </Empty>
-        ) : null}
-        {own.length === 0 ? null : (
-          <ul className="group-list wraps">
-            {own.map((token) => (
-              <Entry
-                key={token.id}
-                token={token}
-                isThis={isThis(token)}
-                rotate={() => rotate(token)}
-                revoke={() => revoke(token)}
-              />
-            ))}
-          </ul>
-        )}
+        <List
+          query={query}
+          loading="Loading your tokens…"
+          entries={own}
+          empty={
+            <Empty icon={<KeyIcon size={40} />} title="No tokens yet">
+              You signed in another way. Make a token for the command line or for a program.
+            </Empty>
+          }
+          row={(token) => <Entry key={token.id} token={token} isThis={isThis(token)} rotate={rotate} revoke={revoke} />}
+        />
       </section>
       {ofDevices.length === 0 ? null : (
         <Card
@@ -285,16 +265,9 @@ export function TokensPage(): ReactNode {
           label="Tokens of your devices"
           about="Each agent has its own token, created when the device joined."
         >
-          <ul className="group-list wraps">
+          <ul className="rows">
             {ofDevices.slice(0, shownDevices).map((token) => (
-              <Entry
-                key={token.id}
-                token={token}
-                isThis={false}
-                renew={() => renew(token)}
-                rotate={() => rotate(token)}
-                revoke={() => revoke(token)}
-              />
+              <Entry key={token.id} token={token} renew={renew} rotate={rotate} revoke={revoke} />
             ))}
           </ul>
           {ofDevices.length > shownDevices ? (

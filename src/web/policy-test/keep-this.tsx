@@ -1,5 +1,4 @@
 /** Owns "keep it this way": one click makes a policy test of what a page has just answered. */
-import { Button } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { PolicyTest, TestEnd } from '../../policy/policy-test/policy-test.ts';
@@ -10,6 +9,7 @@ import { useLive, useRights } from '../state/organization.ts';
 import { useEditTests, usePolicyTests } from '../state/policy-tests.ts';
 import { useWrite } from '../state/write.ts';
 import type { Probe } from '../model/reachability.ts';
+import { SmallButton } from '../components/list.tsx';
 
 export function KeepThis({ test }: { readonly test: PolicyTest }): ReactNode {
   const { id: org } = useLive();
@@ -40,16 +40,14 @@ export function KeepThis({ test }: { readonly test: PolicyTest }): ReactNode {
   }
   if (!governs || data === undefined) return null;
   return (
-    <Button
-      size="compact-sm"
-      variant="default"
+    <SmallButton
       leftSection={<TestIcon size={16} />}
       loading={busy}
       onClick={() => start()}
       title="Makes a policy test: a change that would break it is not saved"
     >
       Keep it this way
-    </Button>
+    </SmallButton>
   );
 }
 

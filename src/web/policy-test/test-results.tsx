@@ -39,7 +39,7 @@ export function FailingTests({
   return (
     <section className="note note-bad stack tight" aria-label={title}>
       <strong>{title}</strong>
-      <ul className="test-failures">
+      <ul className="stack tight">
         {results.map((result) => (
           <li key={result.name}>
             <strong>{result.name}</strong>: <TestFailure result={result} />

@@ -1,5 +1,4 @@
 /** Owns the two boards: labels for a large fleet, and the devices of one cell or of a small fleet. */
-import { Button } from '@mantine/core';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
 import { BackIcon } from '../components/icons.tsx';
 import {
@@ -12,10 +11,11 @@ import {
   type Reach,
 } from '../model/reachability.ts';
 import { keptTest, KeepThis } from '../policy-test/keep-this.tsx';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { probeWords } from './asked.tsx';
 import { ClusterMatrix } from './cluster-matrix.tsx';
 import { Matrix, type Pick } from './matrix.tsx';
+import { SmallButton } from '../components/list.tsx';
 
 /** A board of more is no longer read by anyone. */
 const shownDevices = 40;
@@ -128,14 +128,9 @@ export function LabelBoard({
     return (
       <>
         <div className="card-body row">
-          <Button
-            variant="default"
-            size="compact-sm"
-            leftSection={<BackIcon size={16} />}
-            onClick={() => setOpened(undefined)}
-          >
+          <SmallButton leftSection={<BackIcon size={16} />} onClick={() => setOpened(undefined)}>
             All labels
-          </Button>
+          </SmallButton>
           <span>
             <strong>{from.name}</strong> → <strong>{to.name}</strong>
           </span>

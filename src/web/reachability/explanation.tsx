@@ -1,6 +1,6 @@
 /** Owns the answer to "why": how each end decides about a connection, and which rule of which group decides. */
 import { Button, Menu } from '@mantine/core';
-import { Link, useNavigate } from '@tanstack/react-router';
+import { useNavigate } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { mismatchWords } from '../../client/words/mismatch.ts';
 import { ruleInSentence } from '../../client/words/rule.ts';
@@ -10,8 +10,9 @@ import { printDraft } from '../model/draft.ts';
 import { keptTest, KeepThis } from '../policy-test/keep-this.tsx';
 import type { Endpoint, Probe, Reach, Side } from '../model/reachability.ts';
 import { ruleText } from '../model/rule-text.ts';
-import { useDeviceNames, deviceName, usePast, useRights, useSnapshot } from '../state/organization.ts';
+import { useDeviceNames, deviceName, usePast, useRights, useSnapshot, useLive } from '../state/organization.ts';
 import { Tag } from '../components/page.tsx';
+import { DeviceLink, GroupLink } from '../components/record-link.tsx';
 
 const ruleVerbs = {
   rule: 'admitted by',
@@ -19,7 +20,7 @@ const ruleVerbs = {
   require: 'admitted, whatever any group says, by the guardrail',
 } as const;
 
-function Because({ decision, org }: { readonly decision: Decision; readonly org: string }): ReactNode {
+function Because({ decision }: { readonly decision: Decision }): ReactNode {
   const { reason } = decision;
   const names = useDeviceNames();
   switch (reason.kind) {
@@ -28,11 +29,8 @@ function Because({ decision, org }: { readonly decision: Decision; readonly org:
     case 'require':
       return (
         <>
-          {ruleVerbs[reason.kind]}{' '}
-          <Link className="link" to="/o/$org/groups/$group" params={{ org, group: reason.group.id }}>
-            {reason.group.name}
-          </Link>
-          : {ruleText(reason.rule, names)}
+          {ruleVerbs[reason.kind]} <GroupLink id={reason.group.id}>{reason.group.name}</GroupLink>:{' '}
+          {ruleText(reason.rule, names)}
         </>
       );
     case 'isolated':
@@ -72,7 +70,7 @@ function Mismatches({ side, farEnd }: { readonly side: Side; readonly farEnd: st
       </p>
     );
   return (
-    <ul className="mismatches small">
+    <ul className="rows mismatches small">
       {rules.slice(0, shownRules).map(({ group, rule }, index) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same rule may stand there twice
         <li key={index}>
@@ -91,14 +89,13 @@ function Mismatches({ side, farEnd }: { readonly side: Side; readonly farEnd: st
 function Allow({
   side,
   farEnd,
-  org,
   probe,
 }: {
   readonly side: Side;
   readonly farEnd: Endpoint;
-  readonly org: string;
   readonly probe: Probe;
 }): ReactNode {
+  const { id: org } = useLive();
   const { groupById } = useSnapshot();
   const { editGroup } = useRights();
   const navigate = useNavigate();
@@ -140,13 +137,11 @@ function EndpointExplanation({
   endpoint,
   farEnd,
   side,
-  org,
   probe,
 }: {
   readonly endpoint: Endpoint;
   readonly farEnd: Endpoint;
   readonly side: Side;
-  readonly org: string;
   readonly probe: Probe;
 }): ReactNode {
   const { decision, packet } = side;
@@ -159,20 +154,20 @@ function EndpointExplanation({
       </span>
       <div className="stack tight grow">
         <p>
-          <Link className="plain-link" to="/o/$org/devices/$device" params={{ org, device: endpoint.device.id }}>
+          <DeviceLink id={endpoint.device.id}>
             <strong>{deviceName(endpoint.device)}</strong>
-          </Link>
+          </DeviceLink>
           , {packet.direction}
         </p>
         <p className="small dimmed">
-          <Because decision={decision} org={org} />
+          <Because decision={decision} />
         </p>
         {decision.reason.kind === 'no-rule' ? (
           <>
             <Mismatches side={side} farEnd={deviceName(farEnd.device)} />
             {isPresent ? (
               <div>
-                <Allow side={side} farEnd={farEnd} org={org} probe={probe} />
+                <Allow side={side} farEnd={farEnd} probe={probe} />
               </div>
             ) : null}
           </>
@@ -187,14 +182,12 @@ export function Explanation({
   to,
   answer,
   what,
-  org,
   probe,
 }: {
   readonly from: Endpoint;
   readonly to: Endpoint;
   readonly answer: Reach;
   readonly what: string;
-  readonly org: string;
   readonly probe: Probe;
 }): ReactNode {
   const isPresent = usePast() === undefined;
@@ -216,9 +209,9 @@ export function Explanation({
         {answer.kind === 'self' ? <p>A device reaches itself without passing the interface.</p> : null}
         {answer.kind === 'unknown' ? <p>{answer.why}</p> : null}
         {answer.kind === 'yes' || answer.kind === 'no' ? (
-          <ul className="why">
-            <EndpointExplanation endpoint={from} farEnd={to} side={answer.outbound} org={org} probe={probe} />
-            <EndpointExplanation endpoint={to} farEnd={from} side={answer.inbound} org={org} probe={probe} />
+          <ul className="stack">
+            <EndpointExplanation endpoint={from} farEnd={to} side={answer.outbound} probe={probe} />
+            <EndpointExplanation endpoint={to} farEnd={from} side={answer.inbound} probe={probe} />
           </ul>
         ) : null}
         {isPresent && (answer.kind === 'yes' || answer.kind === 'no') ? (

@@ -5,7 +5,7 @@ import { useDeferredValue, useMemo, useState, type KeyboardEvent, type ReactNode
 import { deviceVerbs, findCommands, readVerb, type Command, type DeviceVerb } from '../model/palette.ts';
 import { DeviceIcon, GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
 import { failed, notify } from '../components/toast.tsx';
-import { useDeviceNames, deviceName, useSnapshot, useRights } from '../state/organization.ts';
+import { useDeviceNames, deviceName, useSnapshot, useRights, useLive } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { navigationLinks } from './navigation.ts';
 import { takeTyped } from './palette-key.ts';
@@ -134,7 +134,8 @@ const icons: { readonly [K in Command['kind']]: ReactNode } = {
   device: <DeviceIcon size={16} />,
 };
 
-function Finder({ org, close }: { readonly org: string; readonly close: () => void }): ReactNode {
+function Finder({ close }: { readonly close: () => void }): ReactNode {
+  const { id: org } = useLive();
   const commands = useCommands(org);
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
@@ -210,18 +211,10 @@ function Finder({ org, close }: { readonly org: string; readonly close: () => vo
   );
 }
 
-export function CommandPalette({
-  org,
-  opened,
-  close,
-}: {
-  readonly org: string;
-  readonly opened: boolean;
-  readonly close: () => void;
-}): ReactNode {
+export function CommandPalette({ opened, close }: { readonly opened: boolean; readonly close: () => void }): ReactNode {
   return (
     <Modal opened={opened} onClose={close} title="Go to" size="lg" yOffset="10vh" centered={false}>
-      <Finder org={org} close={close} />
+      <Finder close={close} />
     </Modal>
   );
 }

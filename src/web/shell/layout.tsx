@@ -1,5 +1,5 @@
 /** Owns the frame around every page of an organization: navigation, the live snapshot behind the pages, and above all that it is not live, since when. */
-import { ActionIcon, Menu, Button } from '@mantine/core';
+import { ActionIcon, Menu } from '@mantine/core';
 import { Link, Outlet, useLocation, useNavigate, useParams } from '@tanstack/react-router';
 import {
   lazy,
@@ -36,6 +36,7 @@ import { Shortcuts } from './shortcuts.tsx';
 import { Switcher } from './organization-switcher.tsx';
 import { navigationLinks } from './navigation.ts';
 import { useQueryClient } from '@tanstack/react-query';
+import { SmallButton } from '../components/list.tsx';
 
 const CommandPalette = lazy(
   onDemand(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette })),
@@ -70,7 +71,8 @@ function Trials(): ReactNode {
   ) : null;
 }
 
-function Pages({ org }: { readonly org: string }): ReactNode {
+function Pages(): ReactNode {
+  const { id: org } = useLive();
   return (
     <nav aria-label="Pages">
       {navigationLinks.map(({ to, name, Icon }) => (
@@ -86,7 +88,8 @@ function Pages({ org }: { readonly org: string }): ReactNode {
 /** Remembered so that the next visit begins there. */
 export const lastOrganization = 'ringfence-organization';
 
-function Account({ org }: { readonly org: string }): ReactNode {
+function Account(): ReactNode {
+  const { id: org } = useLive();
   const { me, end } = useSession();
   const navigate = useNavigate();
   return (
@@ -172,7 +175,7 @@ function Content(): ReactNode {
 }
 
 /** Opens under Ctrl+K, wherever one is; loaded when it is first wanted. */
-function Palette({ org }: { readonly org: string }): ReactNode {
+function Palette(): ReactNode {
   const [opened, setOpened] = useState(false);
   const [wanted, setWanted] = useState(false);
   const open = (): void => {
@@ -190,21 +193,22 @@ function Palette({ org }: { readonly org: string }): ReactNode {
       </button>
       {wanted ? (
         <Suspense>
-          <CommandPalette org={org} opened={opened} close={() => setOpened(false)} />
+          <CommandPalette opened={opened} close={() => setOpened(false)} />
         </Suspense>
       ) : null}
     </>
   );
 }
 
-function Side({ org }: { readonly org: string }): ReactNode {
+function Side(): ReactNode {
+  const { id: org } = useLive();
   return (
     <>
       <Switcher current={org} />
-      <Palette org={org} />
-      <Pages org={org} />
+      <Palette />
+      <Pages />
       <div className="side-end">
-        <Account org={org} />
+        <Account />
         <SchemeToggle />
       </div>
     </>
@@ -261,7 +265,7 @@ export function OrganizationFrame(): ReactNode {
             </ActionIcon>
           </div>
           <div id="side" className={open ? 'side side-open' : 'side'}>
-            {isDrawn ? <Side org={org} /> : null}
+            {isDrawn ? <Side /> : null}
           </div>
           <main ref={content} id="content" className="content" tabIndex={-1}>
             {isDrawn ? (
@@ -339,9 +343,7 @@ function DisconnectedBanner(): ReactNode {
         {snapshot.synced ? 'What you see may be out of date.' : 'The server does not answer.'} The page reconnects by
         itself.
       </span>
-      <Button size="compact-sm" variant="default" onClick={() => live.retryNow()}>
-        Try now
-      </Button>
+      <SmallButton onClick={() => live.retryNow()}>Try now</SmallButton>
     </div>
   );
 }

@@ -4,7 +4,7 @@ import type { ReactNode } from 'react';
 import type { RingfenceError } from '../../client/error.ts';
 import { dangerous, Dialog, DialogFoot } from '../components/dialog.tsx';
 import { FailingTests } from '../policy-test/test-results.tsx';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { deviceName, useRights, useSnapshot } from '../state/organization.ts';
 import type { RefusalQuestion } from '../state/write.ts';
 
@@ -21,7 +21,7 @@ function OpenedDevices({ refusal }: { readonly refusal: RingfenceError }): React
         After this change no other group applies to {count === 1 ? 'this device' : 'these devices'}, so the default
         group {defaultGroup?.group_name} does. It admits everything unless somebody changed it.
       </p>
-      <ul className="pick-list scrolls pick-scroll" aria-label="Devices that would open">
+      <ul className="rows pick-list scrolls pick-scroll" aria-label="Devices that would open">
         {named.map(({ id, name }) => (
           <li key={id}>
             <strong className="clip">{name}</strong>

@@ -11,7 +11,7 @@ import { ClockIcon, DownIcon, UpIcon } from '../components/icons.tsx';
 import { Lines, Tag, Ago, clockTime } from '../components/page.tsx';
 import { notify } from '../components/toast.tsx';
 import { stateTitle, stateTones, InForceCount } from '../device/device-state.tsx';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { endWords, recordName, scopeWords, timeLeft, trialName, trialRecords, withoutTakenOut } from './trial-words.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { useDeviceNames, useLive, useNames, useRights, useSnapshot } from '../state/organization.ts';
@@ -19,6 +19,8 @@ import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import type { OpenTrials } from '../state/trials.ts';
 import { WidenDialog } from './try-dialog.tsx';
+import { DeviceLink } from '../components/record-link.tsx';
+import { SmallButton } from '../components/list.tsx';
 
 /** The server's time, again every second. */
 function useServerNow(skew: number): number {
@@ -45,16 +47,15 @@ function Countdown({ trial, skew }: { readonly trial: Trial; readonly skew: numb
 
 /** Devices that failed, reverted or went offline since the start, each with the reason. */
 function Trouble({ trial }: { readonly trial: Trial }): ReactNode {
-  const { id: org } = useLive();
   const { trouble = [], more_trouble = 0 } = trial.enforcement ?? {};
   if (trouble.length === 0) return null;
   return (
-    <ul className="pick-list" aria-label="Devices with trouble since the start">
+    <ul className="rows pick-list" aria-label="Devices with trouble since the start">
       {trouble.map(({ device_id, hostname, in_force, detail }) => (
         <li key={device_id}>
-          <Link className="plain-link clip" to="/o/$org/devices/$device" params={{ org, device: device_id }}>
+          <DeviceLink className="plain-link clip" id={device_id}>
             <strong>{hostname || device_id}</strong>
-          </Link>
+          </DeviceLink>
           <Tag tone={stateTones[in_force]}>{stateTitle(in_force)}</Tag>
           <span className="small grow">{detail ?? ''}</span>
         </li>
@@ -130,21 +131,15 @@ function TakeOut({
   const snapshot = useSnapshot();
   if (ids.length === 0) return null;
   return (
-    <ul className="pick-list" aria-label="What you may take back alone">
+    <ul className="rows pick-list" aria-label="What you may take back alone">
       {ids.map((id) => {
         const name = recordName(id, snapshot);
         return (
           <li key={id}>
             <span className="grow clip">{name}</span>
-            <Button
-              size="compact-sm"
-              variant="default"
-              disabled={busy}
-              onClick={() => takeOut(id)}
-              aria-label={`Take back only ${name}`}
-            >
+            <SmallButton disabled={busy} onClick={() => takeOut(id)} aria-label={`Take back only ${name}`}>
               Take back only this
-            </Button>
+            </SmallButton>
           </li>
         );
       })}
@@ -258,9 +253,7 @@ function TrialRow({ trial, skew }: { readonly trial: Trial; readonly skew: numbe
         {isOpen ? <TakeOut ids={rights.takeOut} busy={isTakingOut} takeOut={takeOut} /> : null}
         {rights.mayKeep && trial.scope !== undefined ? (
           <div>
-            <Button size="compact-sm" variant="default" onClick={() => setWidening(true)}>
-              Try it on more devices…
-            </Button>
+            <SmallButton onClick={() => setWidening(true)}>Try it on more devices…</SmallButton>
           </div>
         ) : null}
       </div>
@@ -302,7 +295,7 @@ export function TrialBanner({ open: { trials, skew } }: { readonly open: OpenTri
   if (trials.length === 0) return null;
   return (
     <section className="trials" aria-label="Trials">
-      <ul>
+      <ul className="rows">
         {trials.map((trial) => (
           <TrialRow key={trial.id} trial={withoutTakenOut(trial, snapshot)} skew={skew} />
         ))}

@@ -9,7 +9,7 @@ import type { Selector } from '../../policy/rule.ts';
 import { UnknownLabels, FarEndInput } from '../group/far-end-input.tsx';
 import { misspelt, readSelectorChip, selectorChip } from '../model/far-end.ts';
 import { labelFault } from '../model/labels.ts';
-import { plural } from '../model/rule-text.ts';
+import { plural } from '../../client/words/number.ts';
 import { useSnapshot, useLive } from '../state/organization.ts';
 import { useQueryClient } from '@tanstack/react-query';
 import type { Trial } from '../../api/trial/trials.ts';

@@ -1,8 +1,21 @@
 /** Owns the lines of the log: a change of several records is one line that says what it did, and so are devices that were registered in a row. */
 import type { AuditEntry } from '../../api/audit.ts';
-import { actionText, actorName } from '../../client/words/action.ts';
-import { listOf, sentenceOf, sentenceText, type Names } from '../../client/words/sentence.ts';
-import { shortId } from '../../client/words/short-id.ts';
+import { actionText, actorName } from './action.ts';
+import { listOf, sentenceOf, sentenceText, type Names } from './sentence.ts';
+import { shortId } from './short-id.ts';
+
+/** Entries with the newest first, those that one line tells together. */
+export type ToldTogether = readonly [AuditEntry, ...AuditEntry[]];
+
+export function foldEntries(entries: readonly AuditEntry[]): readonly ToldTogether[] {
+  const lines: [AuditEntry, ...AuditEntry[]][] = [];
+  for (const entry of entries) {
+    const last = lines.at(-1);
+    if (last !== undefined && belongsTo(last, entry)) last.push(entry);
+    else lines.push([entry]);
+  }
+  return lines;
+}
 
 /** The newest entry stands for all: of a change set it is the one of the set. */
 export interface LogLine extends AuditEntry {
@@ -46,7 +59,7 @@ function deedsOf(parts: readonly AuditEntry[], names: Names): string {
 }
 
 /** What entries that are told together did, the newest first. */
-function sentenceOfAll([first, ...rest]: readonly [AuditEntry, ...AuditEntry[]], names: Names): string {
+function sentenceOfAll([first, ...rest]: ToldTogether, names: Names): string {
   const parts = rest.toReversed();
   if (isSet(first)) {
     const id = shortId(first.subject_id ?? '');
@@ -61,7 +74,7 @@ function sentenceOfAll([first, ...rest]: readonly [AuditEntry, ...AuditEntry[]],
 }
 
 /** A line of entries that are told together, the newest first. */
-export const logLine = (entries: readonly [AuditEntry, ...AuditEntry[]], names: Names): LogLine => ({
+export const logLine = (entries: ToldTogether, names: Names): LogLine => ({
   ...entries[0],
   sentence: sentenceOfAll(entries, names),
 });

@@ -1,8 +1,8 @@
 /** Proves which entries of the log share a line, and what such a line says. */
 import { expect, test } from 'vitest';
 import type { AuditEntry } from '../../api/audit.ts';
-import type { Names } from '../../client/words/sentence.ts';
-import { belongsTo, logLine } from './log-lines.ts';
+import type { Names } from './sentence.ts';
+import { foldEntries, logLine } from './log-lines.ts';
 
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
 const entry = (operation: string, name: string, more: Partial<AuditEntry> = {}): AuditEntry =>
@@ -18,13 +18,9 @@ const names: Names = { deviceOf: () => undefined, groupOf: () => undefined, othe
 
 /** The lines of entries that are given the oldest first, as the log prints them. */
 function lines(...entries: readonly AuditEntry[]): readonly string[] {
-  const found: [AuditEntry, ...AuditEntry[]][] = [];
-  for (const one of entries.toReversed()) {
-    const last = found.at(-1);
-    if (last !== undefined && belongsTo(last, one)) last.push(one);
-    else found.push([one]);
-  }
-  return found.toReversed().map((group) => logLine(group, names).sentence);
+  return foldEntries(entries.toReversed())
+    .toReversed()
+    .map((group) => logLine(group, names).sentence);
 }
 
 const inSet = { change_id: id(7) } as Partial<AuditEntry>;
