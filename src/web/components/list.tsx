@@ -21,8 +21,12 @@ export function List<Entry>({
   readonly empty: ReactNode;
   readonly row: (entry: Entry) => ReactNode;
 }): ReactNode {
-  if (entries === undefined || query.data === undefined) return <ListState query={query} loading={loading} />;
-  return entries.length === 0 ? empty : <ul className="rows">{entries.map(row)}</ul>;
+  return (
+    <>
+      <ListState query={query} loading={loading} />
+      {query.data === undefined ? null : entries?.length === 0 ? empty : <ul className="rows">{entries?.map(row)}</ul>}
+    </>
+  );
 }
 
 /** What something is called, with its marks, what is known of it, and what can be done with it. */

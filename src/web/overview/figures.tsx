@@ -31,7 +31,7 @@ export function FleetState({
   // One sample is no curve.
   const hasPast = overview.samples.length >= 2;
   return (
-    <section className={hasPast ? 'card fleet-state' : 'card'} aria-label="In force">
+    <section className={hasPast ? 'card fleet-state' : 'card stat'} aria-label="In force">
       <div>
         <p className="figure" role="status">
           <strong className={in_force === devices ? 'figure-good' : ''}>{grouped(in_force)}</strong>{' '}

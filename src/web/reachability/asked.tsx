@@ -23,18 +23,21 @@ import { shortcomingOf } from '../model/device-state.ts';
 const known = services
   .filter(({ ip_protocol }) => ip_protocol === 'tcp' || ip_protocol === 'udp')
   .map(({ name, ip_protocol, port }) => ({
-    value: `${ip_protocol} ${port}`,
+    value: `${ip_protocol}/${port}`,
     label: `${name} (${ip_protocol} ${port})`,
   }));
-const choices = [...known, { value: 'ping 0', label: 'Ping' }, { value: 'custom', label: 'Another port …' }];
+const choices = [...known, { value: 'ping', label: 'Ping' }, { value: 'custom', label: 'Another port …' }];
 
-/** Reads the probe from the URL; SSH where the text is not a probe. */
+/** As the URL has it: `tcp/5432`, `ping`. */
+const printProbe = ({ kind, port }: Probe): string => (kind === 'ping' ? kind : `${kind}/${port}`);
+
+/** Reads the probe from the URL, also from `5432` and `tcp 5432`; SSH where the text is not a probe. */
 export function readProbe(text: string | undefined): Probe {
-  const [, kind, port] = /^(tcp|udp|ping) (\d{1,5})$/.exec(text ?? '') ?? [];
+  if (/^ping\b/.test(text ?? '')) return { kind: 'ping', port: 0 };
+  const [, kind, port] = /^(?:(tcp|udp)[ /])?(\d{1,5})$/.exec(text ?? '') ?? [];
   const number = Number(port);
-  if (kind === 'ping') return { kind, port: 0 };
-  if ((kind !== 'tcp' && kind !== 'udp') || number < 1 || number > 65_535) return { kind: 'tcp', port: 22 };
-  return { kind, port: number };
+  if (!(number >= 1 && number <= 65_535)) return { kind: 'tcp', port: 22 };
+  return { kind: kind === 'udp' ? kind : 'tcp', port: number };
 }
 
 export const probeWords = ({ kind, port }: Probe): string =>
@@ -47,7 +50,7 @@ export function ServiceChoice({
   readonly probe: Probe;
   readonly onChange: (text: string) => void;
 }): ReactNode {
-  const now = `${probe.kind} ${probe.port}`;
+  const now = printProbe(probe);
   const [custom, setCustom] = useState(!choices.some(({ value }) => value === now));
   return (
     <>
@@ -58,7 +61,7 @@ export function ServiceChoice({
         value={custom ? 'custom' : now}
         onChange={(next) => {
           setCustom(next === 'custom');
-          if (next !== null) onChange(next === 'custom' ? 'tcp 8080' : next);
+          if (next !== null) onChange(next === 'custom' ? 'tcp/8080' : next);
         }}
         allowDeselect={false}
         searchable
@@ -68,7 +71,7 @@ export function ServiceChoice({
           <SegmentedControl
             aria-label="Protocol"
             value={probe.kind}
-            onChange={(kind) => onChange(`${kind} ${probe.port}`)}
+            onChange={(kind) => onChange(`${kind}/${probe.port}`)}
             data={[
               { value: 'tcp', label: 'TCP' },
               { value: 'udp', label: 'UDP' },
@@ -81,7 +84,7 @@ export function ServiceChoice({
             max={65_535}
             allowDecimal={false}
             value={probe.port}
-            onChange={(port) => onChange(`${probe.kind} ${Number(port) || 1}`)}
+            onChange={(port) => onChange(`${probe.kind}/${Number(port) || 1}`)}
           />
         </>
       ) : null}

@@ -7,14 +7,15 @@ import {
   reach,
   type Cluster,
   type Endpoint,
+  type PairCount,
   type Probe,
   type Reach,
 } from '../model/reachability.ts';
 import { keptTest, KeepThis } from '../policy-test/keep-this.tsx';
-import { plural } from '../../client/words/number.ts';
+import { grouped, plural } from '../../client/words/number.ts';
 import { probeWords } from './asked.tsx';
-import { ClusterMatrix } from './cluster-matrix.tsx';
-import { Matrix, type Pick } from './matrix.tsx';
+import { Matrix, type Cell, type Head, type Pick } from './matrix.tsx';
+import { deviceName } from '../state/organization.ts';
 import { SmallButton } from '../components/list.tsx';
 
 /** A board of more is no longer read by anyone. */
@@ -25,6 +26,82 @@ const none: readonly Endpoint[] = [];
 export interface Pair {
   readonly from: Endpoint;
   readonly to: Endpoint;
+}
+
+/** Isolation comes before everything else. */
+const deviceHead = ({ device, shortcoming }: Endpoint): Head => ({
+  key: device.id,
+  name: (
+    <>
+      {deviceName(device)}
+      {device.isolated === undefined ? null : <strong className="isolated-mark"> isolated</strong>}
+    </>
+  ),
+  title: device.isolated === undefined ? shortcoming : `Isolated: ${device.isolated.reason}`,
+  isSilent: shortcoming !== undefined,
+});
+
+const answerWords = {
+  yes: ['✓', 'may connect'],
+  no: ['×', 'may not connect'],
+  unknown: ['?', 'unknown'],
+  self: ['', 'itself'],
+} as const;
+
+function deviceCell(from: Endpoint | undefined, to: Endpoint | undefined, answer: Reach | undefined): Cell {
+  const kind = answer?.kind ?? 'unknown';
+  const doubt = kind === 'self' ? undefined : (from?.shortcoming ?? to?.shortcoming);
+  const [sign, words] = answerWords[kind];
+  const ends = [from, to].map((end) => (end === undefined ? '' : deviceName(end.device))).join(' to ');
+  return {
+    kind,
+    sign,
+    label: `${ends}: ${words}${doubt === undefined ? '' : `, not in force: ${doubt}`}`,
+    title: doubt === undefined ? undefined : `not in force: ${doubt}`,
+    isDoubtful: doubt !== undefined,
+  };
+}
+
+function clusterHead({ key, name, members }: Cluster, ends: readonly Endpoint[]): Head {
+  const cut = ends.filter(({ device }) => device.isolated !== undefined).length;
+  const away = ends.filter(({ shortcoming }) => shortcoming !== undefined).length;
+  const isolated = cut === 0 ? '' : `, ${grouped(cut)} isolated`;
+  return {
+    key,
+    name: (
+      <>
+        {name}{' '}
+        <span className="dimmed">
+          {grouped(members.length)}
+          {isolated}
+        </span>
+      </>
+    ),
+    title: `${plural(members.length, 'device')}${isolated}${away === 0 ? '' : `, ${grouped(away)} not in force`}`,
+    isSilent: away > 0,
+  };
+}
+
+/** How many pairs of the devices of two labels may connect. */
+function clusterCell(
+  from: Cluster | undefined,
+  to: Cluster | undefined,
+  count: PairCount | undefined,
+  heads: readonly Head[],
+): Cell {
+  const { yes, unknown, total } = count ?? { yes: 0, unknown: 0, total: 0 };
+  const isSilent = ({ key }: Cluster): boolean => heads.some((head) => head.key === key && head.isSilent);
+  const share = `${Math.max(1, Math.min(99, Math.round((yes / total) * 100)))}%`;
+  const sign = total === 0 ? '' : yes === 0 ? '×' : yes === total ? '✓' : share;
+  const words = `${from?.name} to ${to?.name}: ${grouped(yes)} of ${grouped(total)} pairs may connect`;
+  const none = unknown === total ? 'unknown' : 'no';
+  return {
+    kind: total === 0 ? 'self' : yes === total ? 'yes' : yes > 0 ? 'some' : none,
+    sign,
+    label: `${sign} ${words}`.trim(),
+    title: words,
+    isDoubtful: yes > 0 && [from, to].some((one) => one !== undefined && isSilent(one)),
+  };
 }
 
 export function DeviceBoard({
@@ -68,11 +145,13 @@ export function DeviceBoard({
         </span>
       </div>
       <Matrix
-        rows={down}
-        columns={across}
-        answers={answers}
+        caption="Rows connect to columns. Move with the arrow keys."
+        rows={down.map(deviceHead)}
+        columns={across.map(deviceHead)}
+        cellOf={(one, other) => deviceCell(down[one], across[other], answers[one]?.[other])}
         picked={here.from < 0 || here.to < 0 ? undefined : here}
         pick={choose}
+        walk={choose}
       />
     </>
   );
@@ -119,10 +198,9 @@ export function LabelBoard({
     const table = new ReachTable(endpoints, probe);
     return all.slice(0, shownClusters).map((from, _, rows) => rows.map((to) => table.count(from, to)));
   }, [isDrawn, endpoints, probe, all]);
-  const countIn = (isMeant: (endpoint: Endpoint) => boolean): readonly number[] =>
-    clusters.map(({ members }) => inside(members).filter(isMeant).length);
   const inside = (members: Cluster['members']): readonly Endpoint[] =>
     members.flatMap((index) => endpoints[index] ?? []);
+  const heads = clusters.map((cluster) => clusterHead(cluster, inside(cluster.members)));
   if (opened !== undefined) {
     const [from, to] = opened;
     return (
@@ -156,15 +234,16 @@ export function LabelBoard({
             : 'Share of pairs that may connect. A cell opens to its devices.'}
         </span>
       </div>
-      <ClusterMatrix
-        clusters={clusters}
-        counts={counts}
-        silent={countIn(({ shortcoming }) => shortcoming !== undefined)}
-        isolated={countIn(({ device }) => device.isolated !== undefined)}
+      <Matrix
+        caption="Rows connect to columns. A cell opens to its devices."
+        rows={heads}
+        columns={heads}
+        cellOf={(one, other) => clusterCell(clusters[one], clusters[other], counts[one]?.[other], heads)}
         pick={({ from, to }) => {
           const [one, other] = [clusters[from], clusters[to]];
           if (one !== undefined && other !== undefined) setOpened([one, other]);
         }}
+        isWide
       />
     </>
   );

@@ -1,26 +1,28 @@
-/** Owns the matrix: rows connect to columns; the arrow keys move through it. */
+/** Owns the matrix: rows connect to columns, devices or labels; the arrow keys move through it. */
 import { useRef, type KeyboardEvent, type ReactNode } from 'react';
-import type { Endpoint, Reach } from '../model/reachability.ts';
-import { deviceName } from '../state/organization.ts';
+
+/** A row or a column. */
+export interface Head {
+  readonly key: string;
+  readonly name: ReactNode;
+  readonly title: string | undefined;
+  /** Whether a device in it does not prove its policy. */
+  readonly isSilent: boolean;
+}
+
+export interface Cell {
+  readonly kind: 'yes' | 'no' | 'some' | 'unknown' | 'self';
+  readonly sign: string;
+  /** For a screen reader. */
+  readonly label: string;
+  readonly title: string | undefined;
+  /** Whether devices may do otherwise than the policy says. */
+  readonly isDoubtful: boolean;
+}
 
 export interface Pick {
   readonly from: number;
   readonly to: number;
-}
-
-const signs: { readonly [K in Reach['kind']]: string } = { yes: '✓', no: '×', unknown: '?', self: '' };
-const words: { readonly [K in Reach['kind']]: string } = {
-  yes: 'may connect',
-  no: 'may not connect',
-  unknown: 'unknown',
-  self: 'itself',
-};
-/** Isolation comes before everything else. */
-const isolationOf = ({ device: { isolated } }: Endpoint): string | undefined =>
-  isolated === undefined ? undefined : `Isolated: ${isolated.reason}`;
-
-function IsolationMark({ endpoint }: { readonly endpoint: Endpoint }): ReactNode {
-  return isolationOf(endpoint) === undefined ? null : <strong className="isolated-mark"> isolated</strong>;
 }
 
 const steps: Readonly<Record<string, readonly [number, number]>> = {
@@ -31,20 +33,27 @@ const steps: Readonly<Record<string, readonly [number, number]>> = {
 };
 
 export function Matrix({
+  caption,
   rows,
   columns,
-  answers,
+  cellOf,
   picked,
   pick,
+  walk = () => undefined,
+  isWide = false,
 }: {
-  readonly rows: readonly Endpoint[];
-  readonly columns: readonly Endpoint[];
-  readonly answers: readonly (readonly Reach[])[];
-  readonly picked: Pick | undefined;
+  readonly caption: string;
+  readonly rows: readonly Head[];
+  readonly columns: readonly Head[];
+  readonly cellOf: (from: number, to: number) => Cell;
+  readonly picked?: Pick | undefined;
   readonly pick: (pick: Pick) => void;
+  /** The arrow keys went there. */
+  readonly walk?: (pick: Pick) => void;
+  readonly isWide?: boolean;
 }): ReactNode {
   const board = useRef<HTMLTableElement>(null);
-  const walk = (event: KeyboardEvent, from: number, to: number): void => {
+  const onKeyDown = (event: KeyboardEvent, from: number, to: number): void => {
     const step = steps[event.key];
     if (step === undefined) return;
     event.preventDefault();
@@ -52,60 +61,47 @@ export function Matrix({
       from: Math.min(rows.length - 1, Math.max(0, from + step[0])),
       to: Math.min(columns.length - 1, Math.max(0, to + step[1])),
     };
-    pick(next);
+    walk(next);
     board.current?.querySelector<HTMLElement>(`[data-cell="${next.from}/${next.to}"]`)?.focus();
   };
   const here = picked ?? { from: 0, to: 0 };
   return (
     <div className="table-scroll matrix-scroll">
       <table className="matrix" ref={board}>
-        <caption className="visually-hidden">Rows connect to columns. Move with the arrow keys.</caption>
+        <caption className="visually-hidden">{caption}</caption>
         <thead>
           <tr>
             <td className="small dimmed">from ↓ to →</td>
-            {columns.map((column) => (
-              <th key={column.device.id} scope="col" title={isolationOf(column)}>
-                <span>
-                  {deviceName(column.device)}
-                  <IsolationMark endpoint={column} />
-                </span>
+            {columns.map(({ key, name, title }) => (
+              <th key={key} scope="col" title={title}>
+                <span>{name}</span>
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
           {rows.map((row, from) => (
-            <tr key={row.device.id}>
-              <th
-                scope="row"
-                className={row.shortcoming === undefined ? undefined : 'silent'}
-                title={isolationOf(row) ?? row.shortcoming}
-              >
-                <span className="matrix-name">
-                  {deviceName(row.device)}
-                  <IsolationMark endpoint={row} />
-                </span>
+            <tr key={row.key}>
+              <th scope="row" title={row.title} className={row.isSilent ? 'silent' : undefined}>
+                <span className="matrix-name">{row.name}</span>
               </th>
               {columns.map((column, to) => {
-                const kind = answers[from]?.[to]?.kind ?? 'unknown';
-                const isProven = row.shortcoming === undefined && column.shortcoming === undefined;
-                const doubt =
-                  isProven || kind === 'self' ? '' : `, not in force: ${row.shortcoming ?? column.shortcoming}`;
+                const { kind, sign, label, title, isDoubtful } = cellOf(from, to);
                 const isHere = here.from === from && here.to === to;
                 return (
-                  <td key={column.device.id}>
+                  <td key={column.key}>
                     <button
                       type="button"
-                      className={`cell cell-${kind}${doubt === '' ? '' : ' cell-unproven'}`}
+                      className={`cell cell-${kind}${isWide ? ' cell-wide' : ''}${isDoubtful ? ' cell-unproven' : ''}`}
                       data-cell={`${from}/${to}`}
-                      aria-label={`${deviceName(row.device)} to ${deviceName(column.device)}: ${words[kind]}${doubt}`}
-                      title={doubt === '' ? undefined : doubt.slice(2)}
+                      aria-label={label}
+                      title={title}
                       aria-pressed={picked !== undefined && isHere}
-                      tabIndex={isHere ? 0 : -1}
+                      tabIndex={isHere || isWide ? 0 : -1}
                       onClick={() => pick({ from, to })}
-                      onKeyDown={(event) => walk(event, from, to)}
+                      onKeyDown={(event) => onKeyDown(event, from, to)}
                     >
-                      {signs[kind]}
+                      {sign}
                     </button>
                   </td>
                 );

@@ -21,11 +21,14 @@ const page = <Exports extends Record<string, unknown>, Name extends keyof Export
   name: Name,
 ) => lazyRouteComponent(onDemand(load), name);
 
-/** Of these words of a URL, those that are there. */
+/** Of these words of a URL, those that are there. The router reads a number as one. */
 const texts = <Name extends string>(search: Record<string, unknown>, ...names: Name[]): { [N in Name]?: string } =>
-  Object.fromEntries(names.flatMap((name) => (typeof search[name] === 'string' ? [[name, search[name]]] : []))) as {
-    [N in Name]?: string;
-  };
+  Object.fromEntries(
+    names.flatMap((name) => {
+      const value = search[name];
+      return typeof value === 'string' || typeof value === 'number' ? [[name, String(value)]] : [];
+    }),
+  ) as { [N in Name]?: string };
 
 const root = createRootRoute({ component: Outlet });
 const landing = createRoute({ getParentRoute: () => root, path: '/', component: Landing });
