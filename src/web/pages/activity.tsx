@@ -206,10 +206,10 @@ function AuditFeed(): ReactNode {
           <div key={day.name}>
             <h2 className="day">{day.name}</h2>
             <ul className="rows feed">
-              {foldEntries(day.entries).map((entries) => (
+              {foldEntries(day.entries).map((deed) => (
                 <Deed
-                  key={entries[0].id}
-                  entries={entries}
+                  key={deed[0].id}
+                  entries={deed}
                   names={names}
                   restore={governs ? setTarget : undefined}
                   confirm={governs ? setConfirmation : undefined}

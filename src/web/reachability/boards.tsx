@@ -94,9 +94,9 @@ function clusterCell(
   const share = `${Math.max(1, Math.min(99, Math.round((yes / total) * 100)))}%`;
   const sign = total === 0 ? '' : yes === 0 ? '×' : yes === total ? '✓' : share;
   const words = `${from?.name} to ${to?.name}: ${grouped(yes)} of ${grouped(total)} pairs may connect`;
-  const none = unknown === total ? 'unknown' : 'no';
+  const rest = unknown === total ? 'unknown' : 'no';
   return {
-    kind: total === 0 ? 'self' : yes === total ? 'yes' : yes > 0 ? 'some' : none,
+    kind: total === 0 ? 'self' : yes === total ? 'yes' : yes > 0 ? 'some' : rest,
     sign,
     label: `${sign} ${words}`.trim(),
     title: words,
