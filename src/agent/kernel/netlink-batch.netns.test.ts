@@ -44,11 +44,11 @@ const joined = (address: bigint): Command => ({ kind: 'addElements', map, family
 const [helper, viaNft, viaNetlink] = ['helper', 'via-nft', 'via-netlink'].map((name) => parseObjectName(name));
 if (helper === undefined || viaNft === undefined || viaNetlink === undefined) throw new Error('no names');
 const driver = parseInterfaceName('rf0');
-const before = { neighbourDiscovery: true, server: helper };
+const before = { discovery: helper, server: helper };
 const contents: readonly BaseContent[] = [
   { kind: 'forbidding', ...before, forbid: helper },
   { kind: 'closed', ...before, forbid: helper, dispatch: helper },
-  { kind: 'closed', neighbourDiscovery: false },
+  { kind: 'closed' },
   { kind: 'syn-only' },
 ];
 const eachOnce = (rules: readonly Rule[]): readonly Rule[] => [

@@ -10,6 +10,7 @@ import {
   jump,
   node,
   outboundName,
+  protocolNumber,
   rule,
   type BaseChain,
   type HelperChain,
@@ -44,9 +45,9 @@ export type BaseContent =
   /** The same, and then only what `dispatch` accepts passes; without it nothing new does. */
   | (EarlyRules & { readonly kind: 'closed'; readonly forbid?: ObjectName; readonly dispatch?: ObjectName });
 
-/** What passes before everything that a policy can say: `server` keeps the agent's way to its server open. */
+/** What passes before everything that a policy can say: `discovery` where the interface needs it, and `server` keeps the agent's way to its server open. */
 interface EarlyRules {
-  readonly neighbourDiscovery: boolean;
+  readonly discovery?: ObjectName;
   readonly server?: ObjectName;
 }
 
@@ -85,10 +86,9 @@ export const familyMatch: { readonly [F in Family]: Match } = {
 /**
  * Router and neighbour discovery, genuine only with the hop limit that no router has lowered, and multicast listener
  * discovery, which no router passes on: a switch that hears no reports sends the device no multicast, and so no
- * neighbour finds it (RFC 4890 4.4.1). Ranges of types rather than a set of them: base chains make no sets, so that a
- * flip makes none.
+ * neighbour finds it (RFC 4890 4.4.1). In a chain of its own: a packet that opens a flow passes one rule for it.
  */
-const discovery: readonly (readonly Match[])[] = [
+const discoveryMatches: readonly (readonly Match[])[] = [
   [
     node({
       kind: 'icmpTypeRange',
@@ -104,6 +104,9 @@ const discovery: readonly (readonly Match[])[] = [
   ],
   [node({ kind: 'icmpTypes', family: 6, types: [icmpv6Type.listenerReport2] }), node({ kind: 'hopLimit', value: 1 })],
 ];
+export const discoveryRules = (direction: Direction): readonly Rule[] =>
+  discoveryMatches.map((matches) => rule(matches, accept, reasonCounter(direction, 'discovery')));
+const isIcmpv6: Match = node({ kind: 'protocol', protocol: protocolNumber.icmpv6 });
 
 /** Which packets the rules of a base chain are about. */
 function matchesAt({ table, direction }: HookPoint, name: InterfaceName): readonly Match[] {
@@ -130,7 +133,6 @@ interface FixedRules {
   readonly establishedUncounted: Rule;
   readonly notSyn: Rule;
   readonly notSynUncounted: Rule;
-  readonly discovery: readonly Rule[];
   readonly refused: Rule;
   readonly drop: Rule;
 }
@@ -145,7 +147,6 @@ function makeFixedRules(place: HookPoint, name: InterfaceName): FixedRules {
     establishedUncounted: rule([...here, established], accept),
     notSyn: rule([...here, notSyn], drop, reason('refused')),
     notSynUncounted: rule([...here, notSyn], drop),
-    discovery: discovery.map((matches) => rule([...here, ...matches], accept, reason('discovery'))),
     // Counted by a rule of its own, so that the drop at the end reads as the reference gives it (1.2 (9), (10)).
     refused: rule([...here], goOn, reason('refused')),
     drop: rule([...here], drop),
@@ -168,13 +169,13 @@ function fixedRules(place: HookPoint, name: InterfaceName): FixedRules {
 /** Connections that were admitted before, then what passes whatever a policy says, then what is forbidden. */
 function leadingRules(
   place: HookPoint,
-  { here, established: before, notSyn: middle, discovery: genuine }: FixedRules,
-  { neighbourDiscovery, server, forbid }: EarlyRules & { readonly forbid?: ObjectName },
+  { here, established: before, notSyn: middle }: FixedRules,
+  { discovery, server, forbid }: EarlyRules & { readonly forbid?: ObjectName },
 ): readonly Rule[] {
   return [
     before,
     ...(takesUpNothing(place) ? [middle] : []),
-    ...(neighbourDiscovery ? genuine : []),
+    ...(discovery === undefined ? [] : [rule([...here, isIcmpv6], jump(discovery))]),
     ...(server === undefined ? [] : [rule([...here], jump(server))]),
     ...(forbid === undefined ? [] : [rule([...here], jump(forbid))]),
   ];
@@ -248,10 +249,10 @@ export interface Part {
 }
 
 /** Parts of the table for forwarded connections that hang on no policy: nothing new passes, or all that begins as it should. */
-export const refusing: Part = { content: { kind: 'closed', neighbourDiscovery: false }, helpers: [] };
+export const refusing: Part = { content: { kind: 'closed' }, helpers: [] };
 const synOnly: Part = { content: { kind: 'syn-only' }, helpers: [] };
 
-/** Everything for connections with a translated source: the rules of the device's own, without the agent's way. */
+/** Everything for connections with a translated source: the rules of the device's own, without discovery and the agent's way. */
 export function translated(
   { content, helpers }: Part,
   into: Part | undefined,
@@ -260,11 +261,8 @@ export function translated(
   // Where redirected connections can be refused, those that were ended must not come back by the other way.
   if (content.kind !== 'closed' && content.kind !== 'forbidding') return into && synOnly;
   if (content.kind === 'closed' && forwarding !== 'on') return refusing;
-  const { server, ...judged } = content;
-  return {
-    content: { ...judged, neighbourDiscovery: false },
-    helpers: helpers.filter(({ name }) => name !== server),
-  };
+  const { discovery, server, ...judged } = content;
+  return { content: judged, helpers: helpers.filter(({ name }) => name !== discovery && name !== server) };
 }
 
 interface ForwardParts {

@@ -38,12 +38,14 @@ describe('the compiled ruleset', () => {
     expect(readable(compile(policyOf([]), { ...options, neighbourDiscovery: true }))).toBe(
       `service-inbound:
   iifname "wg0" ct state established,related counter name in-established accept
-  iifname "wg0" icmpv6 type 133-136 ip6 hoplimit 255 counter name in-discovery accept
-  iifname "wg0" icmpv6 type 130-132 ip6 hoplimit 1 counter name in-discovery accept
-  iifname "wg0" icmpv6 type 143 ip6 hoplimit 1 counter name in-discovery accept
+  iifname "wg0" meta l4proto 58 jump discovery-1
   iifname "wg0" counter name in-refused continue
   iifname "wg0" drop
-service-outbound:`,
+service-outbound:
+discovery-1:
+  icmpv6 type 133-136 ip6 hoplimit 255 counter name in-discovery accept
+  icmpv6 type 130-132 ip6 hoplimit 1 counter name in-discovery accept
+  icmpv6 type 143 ip6 hoplimit 1 counter name in-discovery accept`,
     );
   });
 

@@ -43,6 +43,7 @@ import {
 } from '../ast.ts';
 import {
   baseChain,
+  discoveryRules,
   echo,
   forwardRules,
   refusing,
@@ -139,6 +140,11 @@ class DirectionCompiler {
 
   get helpers(): readonly HelperChain[] {
     return this.#helpers.chains;
+  }
+
+  /** The chain that admits discovery, where the interface needs it. */
+  discovery({ neighbourDiscovery }: CompileOptions): { readonly discovery?: ObjectName } {
+    return neighbourDiscovery ? { discovery: this.#helpers.add('discovery', discoveryRules(this.#direction)) } : {};
   }
 
   /** The chain that keeps the agent's way to its server open, where there is one. */
@@ -320,8 +326,7 @@ function partOf(place: HookPoint, policy: DirectionPolicy, leaves: BothLeaves, o
   }
   const admitted = new DirectionCompiler(place, leaves.admitted, options);
   const forbidden = new DirectionCompiler(place, leaves.forbidden, options);
-  const own = place.table === 'service';
-  const before = { neighbourDiscovery: own && options.neighbourDiscovery, ...(own && admitted.server(options)) };
+  const before = place.table === 'service' ? { ...admitted.discovery(options), ...admitted.server(options) } : {};
   const forbid = policy.forbid && forbidden.dispatch(policy.forbid);
   const dispatch = policy.kind === 'closed' ? admitted.dispatch(policy) : undefined;
   const helpers = allHelpers([forbidden, admitted]);

@@ -12,6 +12,7 @@ import { inParts } from './parts.ts';
 export type HelperPurpose =
   | 'inbound'
   | 'outbound'
+  | 'discovery'
   | 'server'
   | 'forbid'
   | 'tcp'

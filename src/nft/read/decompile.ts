@@ -3,7 +3,7 @@ import type { CanonicalPolicy, DirectionPolicy } from '../../policy/canonical.ts
 import type { ServerAccess } from '../../policy/server-access.ts';
 import { matchesNothing } from '../../policy/address-sets.ts';
 import { targets, type Rule, type TableName } from '../ast.ts';
-import { baseHook, baseName, baseRules, type BaseContent, type HookPoint } from '../compile/base.ts';
+import { baseHook, baseName, baseRules, discoveryRules, type BaseContent, type HookPoint } from '../compile/base.ts';
 import { readCounter } from '../counters.ts';
 import { isProperlyAttached, type Installed, type InstalledObject } from './listing.ts';
 import type { InterfaceName } from '../names.ts';
@@ -50,20 +50,20 @@ interface BaseLayout {
 /** Which of our base chains these rules are: made anew from each candidate, and compared. */
 function layoutOf(place: HookPoint, rules: readonly Rule[], name: InterfaceName): BaseLayout | undefined {
   const chains = rules.flatMap(targets);
+  const discovery = chains.find((chain) => chain.startsWith('discovery-'));
   const server = chains.find((chain) => chain.startsWith('server-'));
   const forbid = chains.find((chain) => chain.startsWith('forbid-'));
   const record = chains.find((chain) => chain.startsWith('record-'));
   const answer = chains.find((chain) => chain.startsWith('answer-'));
-  const others = new Set<string | undefined>([server, forbid, record, answer]);
+  const others = new Set<string | undefined>([discovery, server, forbid, record, answer]);
   const dispatch = chains.find((chain) => !others.has(chain));
-  const candidates = [false, true].flatMap((neighbourDiscovery): BaseContent[] => {
-    const before = { neighbourDiscovery, ...(server && { server }) };
-    return [
-      { kind: 'closed', ...before, ...(forbid && { forbid }), ...(dispatch && { dispatch }) },
-      ...(forbid === undefined ? [] : [{ kind: 'forbidding' as const, ...before, forbid }]),
-    ];
-  });
-  candidates.push({ kind: 'open' }, place.direction === 'inbound' ? { kind: 'default' } : { kind: 'syn-only' });
+  const before = { ...(discovery && { discovery }), ...(server && { server }) };
+  const candidates: readonly BaseContent[] = [
+    { kind: 'closed', ...before, ...(forbid && { forbid }), ...(dispatch && { dispatch }) },
+    ...(forbid === undefined ? [] : [{ kind: 'forbidding' as const, ...before, forbid }]),
+    { kind: 'open' },
+    place.direction === 'inbound' ? { kind: 'default' } : { kind: 'syn-only' },
+  ];
   const text = printRules(rules);
   return candidates
     .map((content): BaseLayout => {
@@ -102,7 +102,9 @@ function readBase(installed: Installed, place: HookPoint, used: Set<string>): Ba
   if (content.kind === 'open' || content.kind === 'syn-only') {
     return { policy: { kind: 'open' }, interface: here.name };
   }
-  const { neighbourDiscovery, server, forbid } = content;
+  const { discovery, server, forbid } = content;
+  if (discovery !== undefined && printRules(chains.rules(discovery)) !== printRules(discoveryRules(place.direction)))
+    throw unexpectedLayout(discovery);
   const serverAccess = server === undefined ? undefined : readServerAccess(chains.rules(server));
   if (server !== undefined && serverAccess === undefined) throw unexpectedLayout(server);
   const forbidden = forbid === undefined ? undefined : new MatchReader(chains, place, 'drop').dispatch(forbid);
@@ -112,7 +114,12 @@ function readBase(installed: Installed, place: HookPoint, used: Set<string>): Ba
     content.kind === 'forbidding'
       ? { kind: 'open', ...forbidding }
       : { kind: 'closed', ...admitted.dispatch(content.dispatch), ...forbidding };
-  return { policy, interface: here.name, neighbourDiscovery, ...(serverAccess && { serverAccess }) };
+  return {
+    policy,
+    interface: here.name,
+    neighbourDiscovery: discovery !== undefined,
+    ...(serverAccess && { serverAccess }),
+  };
 }
 
 /** Whether the object is a counter of ours: one that a rule names, or one that is left of an earlier policy. */

@@ -21,7 +21,7 @@ const anew = (commands: readonly Command[]): readonly Command[] => structuredClo
 const rules = tableNames.flatMap((table) =>
   directions.flatMap((direction): readonly Rule[] =>
     [helper, other].flatMap((dispatch) =>
-      baseRules({ table, direction }, driver, { kind: 'closed', neighbourDiscovery: true, forbid: helper, dispatch }),
+      baseRules({ table, direction }, driver, { kind: 'closed', discovery: helper, forbid: helper, dispatch }),
     ),
   ),
 );
