@@ -98,6 +98,7 @@ const rooms: Rooms = {
       'server/scheduling',
       'server/problems.ts',
       'server/store/data',
+      'server/store/follow',
       'server/identity',
       'api',
       'policy',

@@ -64,10 +64,10 @@ export type OrganizationChange =
   | { readonly kind: 'device'; readonly id: DeviceId; readonly device: OrganizationDevice | undefined }
   | { readonly kind: 'group'; readonly id: GroupId; readonly group: OrganizationGroup | undefined };
 
-/** What the log says of one revision; no change where the model holds nothing of it, such as a device's endpoint. */
+/** What one revision changed. Revisions that change nothing of the model, such as a device's endpoint, have no step. */
 export interface OrganizationStep {
   readonly revision: number;
-  readonly change: OrganizationChange | undefined;
+  readonly change: OrganizationChange;
 }
 
 export const emptyOrganization: Organization = {

@@ -182,6 +182,7 @@ async function openStoreOf(
         historyRetentionMs: config.keepHistory * day,
         flowRetentionMs: config.keepFlows * day,
         flowsPerOrganization: config.maxFlows,
+        follow: around.watch,
         ...connectionsOf(around.processes ?? 1),
         workerPeers: around.workerPeers,
         timeline: around.timeline,
@@ -298,6 +299,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
       : new LocalStreamQuota(streamLimitsOf(config));
     const watch = startWatch({
       source: store.log,
+      logs: store.logs,
       broadcast: store.broadcast,
       settings: watchSettings,
       clock,

@@ -13,7 +13,7 @@ import { watchKinds, type WatchKind } from '../../src/api/kinds.ts';
 import { parseOrganizationId, parseUserId } from '../../src/policy/ids.ts';
 import { isInGap, type RevisionGap } from '../../src/server/store/data/change-log.ts';
 import { Checker, type Client, type Connection } from '../../src/server/watch/checker.fixture.ts';
-import { framesOf, visible } from '../../src/server/watch/frame.ts';
+import { framesOf, visible } from '../../src/server/store/follow/frame.ts';
 import { Api } from '../lib/http.ts';
 import { startOwnPostgres, temporaryDirectory, type OwnPostgres } from '../lib/postgres.ts';
 import { Random } from '../lib/random.ts';

@@ -287,7 +287,7 @@ export class OrganizationState {
   /** A look that runs meanwhile sees a partly applied step. It judges all devices again afterwards. */
   async #takeIn(followed: FollowedOrganization): Promise<void> {
     const { organization, steps } = followed;
-    const isChange = steps?.every(({ change }) => change === undefined) !== true;
+    const isChange = steps?.length !== 0;
     // Where it fails halfway, everything is loaded the next time.
     this.#followed = undefined;
     if (isChange) this.#changed = undefined;
@@ -303,7 +303,7 @@ export class OrganizationState {
 
   #forgetDeleted(steps: readonly OrganizationStep[]): void {
     for (const { change } of steps)
-      if (change?.kind === 'device' && change.device === undefined) this.#receipts.delete(change.id);
+      if (change.kind === 'device' && change.device === undefined) this.#receipts.delete(change.id);
   }
 
   async #load(organization: Organization): Promise<PolicyRevisions> {

@@ -5,7 +5,6 @@ import {
   emptyOrganization,
   overlay,
   type Organization,
-  type OrganizationChange,
   type OrganizationStep,
 } from '../../organization/organization.ts';
 import { deviceChange, groupChange, loggedChange } from '../../organization/read-records.ts';
@@ -23,17 +22,16 @@ const [d1, d2, web, ssh, fallback, another] = [1, 2, 11, 12, 13, 14].map(idOf) a
   string,
 ];
 
-type Step = OrganizationStep & { readonly change: OrganizationChange };
-const device = (revision: number, id: string, groups: readonly string[], more: object = {}): Step => ({
+const device = (revision: number, id: string, groups: readonly string[], more: object = {}): OrganizationStep => ({
   revision,
   change: deviceChange({ id, hostname: 'h', revision, security_groups: groups, ...more }),
 });
 const rules = (port: number) => [{ ip_protocol: 'tcp', from_port: port, to_port: port }];
-const group = (revision: number, id: string, port: number, more: object = {}): Step => ({
+const group = (revision: number, id: string, port: number, more: object = {}): OrganizationStep => ({
   revision,
   change: groupChange({ id, group_name: 'g', inbound_rules: rules(port), revision, ...more }),
 });
-const gone = (revision: number, kind: 'device' | 'security-groups', id: string): Step => ({
+const gone = (revision: number, kind: 'device' | 'security-groups', id: string): OrganizationStep => ({
   revision,
   change: loggedChange(kind, id, undefined),
 });
@@ -43,7 +41,7 @@ class Followed {
   readonly policies: PolicyRevisions;
   #organization: Organization;
 
-  constructor(steps: readonly Step[], slices = processSlices()) {
+  constructor(steps: readonly OrganizationStep[], slices = processSlices()) {
     const revision = Math.max(...steps.map((step) => step.revision));
     const changes = steps.map(({ change }) => change);
     this.#organization = overlay(emptyOrganization, changes, { revision });
@@ -55,9 +53,18 @@ class Followed {
   }
 
   async apply(step: OrganizationStep): Promise<void> {
-    const { revision, change } = step;
-    this.#organization = overlay(this.#organization, change === undefined ? [] : [change], { revision });
-    expect(await this.policies.follow({ organization: this.#organization, steps: [step] })).toBe(true);
+    await this.#follow([step], step.revision);
+  }
+
+  /** The organization is at this revision, and nothing changed that a policy depends on. */
+  async pass(revision: number): Promise<void> {
+    await this.#follow([], revision);
+  }
+
+  async #follow(steps: readonly OrganizationStep[], revision: number): Promise<void> {
+    const changes = steps.map(({ change }) => change);
+    this.#organization = overlay(this.#organization, changes, { revision });
+    expect(await this.policies.follow({ organization: this.#organization, steps })).toBe(true);
   }
 
   device(id: string): EnforcedDevice | undefined {
@@ -65,7 +72,7 @@ class Followed {
   }
 }
 
-async function modelOf(...steps: readonly Step[]): Promise<Followed> {
+async function modelOf(...steps: readonly OrganizationStep[]): Promise<Followed> {
   const model = new Followed(steps);
   await model.load();
   return model;
@@ -98,7 +105,7 @@ test('only what changes the rules in effect touches: not a name, not another gro
     rulesHash({ inbound_rules: [{ to_port: 1, description: 'x' }] }),
   );
   await model.apply(device(8, d1, [web], { hostname: 'other' }));
-  await model.apply({ revision: 9, change: undefined });
+  await model.pass(9);
   expect([changesOf(model, d1), changesOf(model, d2), model.policies.head]).toEqual([[4], [5], 9]);
   await model.apply(group(10, web, 81));
   await model.apply(device(11, d2, [ssh]));

@@ -116,12 +116,13 @@ export class PolicyRevisions {
   /** Takes in what happened since. False where that is not known. */
   async follow({ organization, steps }: FollowedOrganization): Promise<boolean> {
     if (steps === undefined) return false;
-    if (steps.some(({ change }) => change !== undefined)) this.#organization = undefined;
+    if (steps.length > 0) this.#organization = undefined;
     for (const [index, { revision, change }] of steps.entries()) {
       if (index > 0) await this.#slices.next();
-      if (change !== undefined) await this.#take(change, revision);
+      await this.#take(change, revision);
       this.head = revision;
     }
+    this.head = organization.revision;
     this.#organization ??= organization;
     return true;
   }

@@ -60,6 +60,7 @@ import { usersIn } from './accounts/users.ts';
 import { policyTestCheck } from './policy-tests/check.ts';
 import { policyTestsIn } from './policy-tests/policy-tests.ts';
 import { StateMemory } from './policy-tests/state.ts';
+import { FollowedLogs, type FollowSettings } from './follow/followed-logs.ts';
 import { OrganizationModels } from './model/organizations.ts';
 import { webhooksIn } from './webhooks/webhooks.ts';
 import { idempotencyKeysIn } from './write/idempotency.ts';
@@ -67,6 +68,7 @@ import { idMaker } from './write/uuid.ts';
 import type { Turns } from './write/turns.ts';
 import { Writer } from './write/writer.ts';
 import type { WorkerPeers } from './postgres/worker-peer-hints.ts';
+import type { LogSource } from './data/change-log.ts';
 import type { ShortSteps } from './data/short-steps.ts';
 
 export interface StoreOptions {
@@ -94,6 +96,8 @@ export interface StoreOptions {
   readonly flowsPerOrganization?: number | undefined;
   /** How long the exact log is kept; 10 minutes by default. */
   readonly logRetentionMs?: number | undefined;
+  /** What is kept of the log in memory. */
+  readonly follow?: Partial<FollowSettings> | undefined;
   /** Connections for who is asking (2), for reading (4), for statements that write by themselves (8) and for transactions (12), each opened when needed; one more carries hints. */
   readonly callerConnections?: number | undefined;
   readonly readConnections?: number | undefined;
@@ -177,13 +181,23 @@ export async function openStore(options: StoreOptions) {
   });
   const guard = new HistoryGuard({ reads, transactions, onWarning });
   const slices = options.slices ?? processSlices();
+  // What is read to follow the log is made of what is made of that.
+  const source: LogSource = {
+    heads: (...asked) => log.heads(...asked),
+    resumption: (org) => log.resumption(org),
+    readState: (...asked) => log.readState(...asked),
+    readChanges: (...asked) => log.readChanges(...asked),
+    onHint: (listener) => hints.on(listener),
+  };
+  const logs = new FollowedLogs({
+    source,
+    settings: options.follow,
+    timers: { now: clock, defer: (run) => void setImmediate(run), later: (run, ms) => void setTimeout(run, ms) },
+    onWarning,
+  });
   const models = new OrganizationModels({
-    // What it reads from is made of what it is a part of.
-    log: {
-      heads: (...asked) => log.heads(...asked),
-      readState: (...asked) => log.readState(...asked),
-      readChanges: (...asked) => log.readChanges(...asked),
-    },
+    logs,
+    source,
     slices,
     monotonic: () => performance.now(),
     clock,
@@ -232,6 +246,7 @@ export async function openStore(options: StoreOptions) {
     clearInterval(recording);
     await writer.settle();
     await uses.flush().catch(() => {});
+    logs.close();
     await hints.close();
     transactions.close();
     await Promise.all([callers.close(), reads.close(), writes.close()]);
@@ -289,6 +304,8 @@ export async function openStore(options: StoreOptions) {
     evidence: evidenceIn(context, options.auditRetentionMs ?? 365 * day),
     auditExport,
     log,
+    /** The log as this process follows it, for streams and models. */
+    logs,
     models,
     leases: leasesIn(context),
     /** All that is kept for a limited time, each by itself. */

@@ -1,8 +1,8 @@
 /** Owns batches: the bytes for streams at one cursor, built once for all of them. */
 import type { UserId } from '../../policy/ids.ts';
-import { visible, type Frame, type Mask } from './frame.ts';
-import type { Ring } from './log/ring.ts';
-import type { RevisionTokens } from './log/revision-tokens.ts';
+import { visible, type Frame, type Mask } from '../store/follow/frame.ts';
+import type { Ring } from '../store/follow/ring.ts';
+import type { RevisionTokens } from '../store/follow/revision-tokens.ts';
 import { completeLine, encode, formatCount, formatKey, lineOf, type Format } from './wire.ts';
 
 export interface Batch {

@@ -1,30 +1,29 @@
-/** Owns one watched organization: its ring, its listings, its streams, and the rounds that serve them. */
+/** Owns one watched organization: its listings, its streams, and the rounds that serve them from its log. */
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import type { Head, Resumption } from '../store/data/change-log.ts';
+import type { LogSource } from '../store/data/change-log.ts';
 import { batchBytes, Batches } from './batch.ts';
 import { next, SharedCursor, type StateNeed, type View } from './cursor.ts';
 import { Listings, type ListingMemory } from './listings.ts';
 import { LiveStreams } from './live-streams.ts';
-import { LogReader, type SyncedHead } from './log/log-reader.ts';
-import type { RevisionTokens } from './log/revision-tokens.ts';
-import { Ring } from './log/ring.ts';
+import type { FollowedLog, LogListener, ReachedHead } from '../store/follow/followed-log.ts';
+import type { RevisionTokens } from '../store/follow/revision-tokens.ts';
+import type { Ring } from '../store/follow/ring.ts';
 import type { Task } from './scheduler.ts';
 import type { WatchSettings } from './settings.ts';
-import type { Source } from './source.ts';
 import type { WatchStats } from './stats.ts';
 import { StreamIndex } from './stream-index.ts';
 import { isOpen, type StreamEvent } from './stream-state.ts';
 import type { StreamEndReason, Stream, StreamOwner } from './stream.ts';
 
 export interface ChannelOptions {
-  readonly org: OrganizationId;
-  readonly source: Source;
+  readonly log: FollowedLog;
+  readonly source: Pick<LogSource, 'readState'>;
   readonly settings: WatchSettings;
   readonly stats: WatchStats;
   readonly memory: ListingMemory;
   readonly now: () => number;
-  /** Reads the current head. Concurrent callers share one read. */
-  readonly readHead: () => Promise<Head | undefined>;
+  /** Brings the log to the head as of now; undefined when the organization is gone. */
+  readonly sync: () => Promise<ReachedHead | undefined>;
   /** Asks to be run. */
   readonly schedule: (channel: Channel) => void;
   readonly onWarning: (message: string, cause: unknown) => void;
@@ -32,21 +31,13 @@ export interface ChannelOptions {
   readonly onClosed: (stream: Stream) => void;
 }
 
-interface KnownResumption {
-  readonly version: string | undefined;
-  readonly reading: Promise<Resumption>;
-}
-
-const nothingKnown: KnownResumption = { version: undefined, reading: Promise.resolve({ gaps: [], eras: [] }) };
-
 /** How much one stream may be sent in one go, so that a long listing leaves room for others. */
 const goBytes = 262_144;
 
-export class Channel implements View, StreamOwner, Task {
+export class Channel implements View, StreamOwner, Task, LogListener {
   readonly org: OrganizationId;
   readonly ring: Ring;
   readonly batches: Batches;
-  readonly log: LogReader;
   readonly listings: Listings;
   readonly streams = new Set<Stream>();
   readonly #byUser = new StreamIndex<UserId>();
@@ -66,66 +57,30 @@ export class Channel implements View, StreamOwner, Task {
   #underLoad = false;
   #behindSince = 0;
   readonly #cursors = new SharedCursor();
-  #resumption = nothingKnown;
 
-  constructor(head: number, options: ChannelOptions) {
+  constructor(options: ChannelOptions) {
     this.#o = options;
-    const { org, source, stats, memory, settings } = options;
+    const { log, source, stats, memory, settings, sync } = options;
+    const { org, ring } = log;
     this.org = org;
+    this.ring = ring;
     this.idleSince = options.now();
-    this.ring = new Ring(head, { bytes: settings.ringBytes, ageMs: settings.ringAgeMs });
-    this.batches = new Batches(this.ring);
-    this.log = new LogReader({
-      org,
-      ring: this.ring,
-      source,
-      stats,
-      now: options.now,
-      // The eras are learned before the ring goes there: what it has not read cannot contradict them.
-      readHead: () => options.readHead().then((found) => found && this.learn(found).then(() => found)),
-      onAppend: () => this.#onAppend(),
-      onHole: () => this.listings.clear(),
-    });
+    this.batches = new Batches(ring);
     this.listings = new Listings({
       org,
-      ring: this.ring,
+      ring,
       source,
       stats,
       memory,
       pageBytes: settings.pageBytes,
-      sync: () => this.sync(options.readHead()),
+      sync,
       onLoaded: (waiting, kept) => this.#onLoaded(waiting, kept),
       onFailed: (waiting, cause) => {
         this.#stalled.push(...waiting);
         options.onWarning('cannot read the state of an organization', cause);
       },
     });
-  }
-
-  /** Brings the ring to a head that was just read; undefined when the database has it no longer. */
-  async sync(reading: Promise<Head | undefined>): Promise<SyncedHead | undefined> {
-    const head = await reading;
-    if (head === undefined) return undefined;
-    const resumption = await this.learn(head);
-    return (await this.log.catchUp(head.revision)) ? { revision: head.revision, ...resumption } : undefined;
-  }
-
-  /** From where readers can resume as of this head or later, read once for all that ask. */
-  learn({ version, revision }: Head): Promise<Resumption> {
-    if (this.#resumption.version !== version) {
-      const reading = this.#o.source.resumption(this.org).then((resumption) => {
-        // A later read has overtaken this one, and may know of a cut that this one does not.
-        if (this.#resumption !== read && this.#resumption !== nothingKnown) return this.#resumption.reading;
-        if (this.ring.tokens.learn(resumption.eras, this.ring.head)) this.#startOver(revision);
-        return resumption;
-      });
-      const read: KnownResumption = { version, reading };
-      this.#resumption = read;
-      read.reading.catch(() => {
-        if (this.#resumption === read) this.#resumption = nothingKnown;
-      });
-    }
-    return this.#resumption.reading;
+    log.listener = this;
   }
 
   /** Takes a stream in. The channel's log must have reached the head that the stream was promised. */
@@ -137,16 +92,16 @@ export class Channel implements View, StreamOwner, Task {
     this.#move(stream, 'behind');
   }
 
-  /** The database is behind what was read from it: it was restored. What is in memory belongs to a history that is no more. */
-  rewind(head: Head): void {
-    this.#resumption = nothingKnown;
-    this.#startOver(head.revision);
+  onReset(): void {
+    this.listings.clear();
   }
 
-  #startOver(head: number): void {
-    this.listings.clear();
-    this.ring.reset(head);
+  onRewind(): void {
     this.endAll('rewound');
+  }
+
+  onGone(): void {
+    this.endAll('organization_gone');
   }
 
   endAll(why: StreamEndReason): void {
@@ -164,9 +119,8 @@ export class Channel implements View, StreamOwner, Task {
     stream.finish(why, this.#o.now());
   }
 
-  /** Tries again what failed, and lets go of what is old. */
-  tick(now: number): void {
-    this.ring.trim(now);
+  /** Tries again what failed. */
+  tick(): void {
     const stalled = this.#stalled;
     this.#stalled = [];
     for (const stream of stalled) this.#move(stream, 'loaded');
@@ -175,7 +129,7 @@ export class Channel implements View, StreamOwner, Task {
   /** Lets go of all memory. */
   close(): void {
     this.listings.clear();
-    this.ring.reset(this.ring.head);
+    if (this.#o.log.listener === this) this.#o.log.listener = undefined;
   }
 
   get tokens(): RevisionTokens {
@@ -234,7 +188,7 @@ export class Channel implements View, StreamOwner, Task {
     this.#others.add(stream);
   }
 
-  #onAppend(): void {
+  onAppend(): void {
     if (this.#behindSince === 0) this.#behindSince = this.#o.now();
     if (this.#walk >= 0) this.#again = true;
     else this.#walk = this.#live.length - 1;

@@ -6,7 +6,7 @@
 import type { WatchKind } from '../../api/kinds.ts';
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
 import type { Entry } from '../store/data/change-log.ts';
-import { framesOf, maskOf, visible } from './frame.ts';
+import { framesOf, maskOf, visible } from '../store/follow/frame.ts';
 
 /** One received document. `print` is a fingerprint of its type and its value's text. */
 export interface Received {

@@ -8,9 +8,9 @@ import type { WatchItem } from '../../api/watch.ts';
 import type { UserId } from '../../policy/ids.ts';
 import { isInGap, type Projection, type RevisionGap } from '../store/data/change-log.ts';
 import { collect, type Batch, type Batches } from './batch.ts';
-import { maskOf, projectionOf, type Frame, type Mask } from './frame.ts';
-import type { Ring } from './log/ring.ts';
-import type { RevisionTokens } from './log/revision-tokens.ts';
+import { maskOf, projectionOf, type Frame, type Mask } from '../store/follow/frame.ts';
+import type { Ring } from '../store/follow/ring.ts';
+import type { RevisionTokens } from '../store/follow/revision-tokens.ts';
 import { completeLine, encode, formatOf, tailLine, type Format } from './wire.ts';
 
 export interface Item {

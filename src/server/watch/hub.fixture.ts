@@ -3,6 +3,7 @@ import { afterEach } from 'vitest';
 import type { WatchItem } from '../../api/watch.ts';
 import type { DeviceId, TokenId, UserId } from '../../policy/ids.ts';
 import type { StreamQuota } from '../limits/stream-quota.ts';
+import { FollowedLogs } from '../store/follow/followed-logs.ts';
 import { Hub, type DevicePresence } from './hub.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
 import type { WatchSettings } from './settings.ts';
@@ -17,6 +18,7 @@ export const loopTurns = async (count = 20): Promise<void> => {
 
 export class TestHub {
   readonly db: ModelDatabase;
+  readonly logs: FollowedLogs;
   readonly hub: Hub;
   readonly warnings: string[] = [];
   /** What the hub put off, in milliseconds each; it runs at once. */
@@ -32,23 +34,31 @@ export class TestHub {
     } = {},
   ) {
     this.db = options.db ?? new ModelDatabase();
+    const timers = {
+      now: () => this.now,
+      defer: (run: () => void) => void setImmediate(run),
+      later: (run: () => void, ms: number) => {
+        this.delays.push(ms);
+        setImmediate(run);
+      },
+    };
+    const onWarning = (message: string) => void this.warnings.push(message);
+    const { settings = {} } = options;
+    this.logs = new FollowedLogs({ source: this.db, settings, timers, onWarning });
     this.hub = new Hub({
+      ...timers,
       source: this.db,
+      logs: this.logs,
       broadcast: {
         send: (messages) => this.db.hint({ messages }),
         listen: (listener) => this.db.onHint(({ messages }) => messages.forEach((message) => listener(message))),
       },
-      settings: options.settings ?? {},
-      clock: { now: () => this.now },
+      settings,
+      clock: timers,
       random: () => 0.5,
       streamQuota: options.streamQuota,
       devices: options.devices,
-      defer: (run) => setImmediate(run),
-      later: (run, ms) => {
-        this.delays.push(ms);
-        setImmediate(run);
-      },
-      onWarning: (message) => this.warnings.push(message),
+      onWarning,
     });
   }
 
@@ -128,7 +138,10 @@ export const seen = (sink: FakeSink): readonly string[] =>
 export function hubMaker(): (options?: ConstructorParameters<typeof TestHub>[0]) => TestHub {
   let hubs: TestHub[] = [];
   afterEach(() => {
-    for (const { hub } of hubs) hub.close();
+    for (const { hub, logs } of hubs) {
+      hub.close();
+      logs.close();
+    }
     hubs = [];
   });
   return (options = {}) => {

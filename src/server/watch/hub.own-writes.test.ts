@@ -122,7 +122,7 @@ describe('a transaction of this process', () => {
     db.goOn();
     await loopTurns();
     expect(seen(sink)).toEqual(['tail', 'change 1', 'change 2']);
-    expect(t.hub.stats.resyncs).toBe(0);
+    expect(t.logs.stats.resyncs).toBe(0);
   });
 
   test('follows upon what a database holds that went back while its log was read, and nothing of the read is sent', async () => {

@@ -2,7 +2,7 @@
 import { expect, test, vi } from 'vitest';
 import type { Resumption } from '../store/data/change-log.ts';
 import { both, device, hubMaker, loopTurns } from './hub.fixture.ts';
-import { tokenOf } from './log/revision-tokens.ts';
+import { tokenOf } from '../store/follow/revision-tokens.ts';
 import { modelOrg } from './model.fixture.ts';
 
 const make = hubMaker();

@@ -1,11 +1,12 @@
 /** Owns the streams of the process: which organizations are watched, what wakes them, and the clock that all streams share. */
 import type { DeviceId, OrganizationId, TokenId } from '../../policy/ids.ts';
-import type { Head, Heads, Hint } from '../store/data/change-log.ts';
-import { Coalescer } from '../scheduling/coalescer.ts';
+import type { Heads, Hint, LogSource } from '../store/data/change-log.ts';
+import type { FollowedLog } from '../store/follow/followed-log.ts';
+import type { FollowedLogs } from '../store/follow/followed-logs.ts';
 import { LocalStreamQuota, type StreamReservation, type StreamQuota } from '../limits/stream-quota.ts';
 import { Channel } from './channel.ts';
 import { endGradually } from './departures.ts';
-import { maskOf, projectionOf } from './frame.ts';
+import { maskOf, projectionOf } from '../store/follow/frame.ts';
 import { ListingMemory } from './listings.ts';
 import { isAgent, type Opening, type Refusal } from './opening.ts';
 import { isGone, resumedIn, start } from './cursor.ts';
@@ -13,7 +14,6 @@ import { ReceiptExchange, type ReceiptExchangeOptions } from './receipts/receipt
 import { ReceiptRequests } from './receipts/receipt-requests.ts';
 import { Rights, type EndedRights } from './rights.ts';
 import { defaultWatchSettings, type WatchSettings } from './settings.ts';
-import type { Source } from './source.ts';
 import { silenceOf, type SignSource } from './signs.ts';
 import { WatchStats } from './stats.ts';
 import { StreamIndex } from './stream-index.ts';
@@ -22,7 +22,8 @@ import { Scheduler } from './scheduler.ts';
 import { formatOf } from './wire.ts';
 
 export interface HubOptions {
-  readonly source: Source;
+  readonly source: Pick<LogSource, 'readState' | 'onHint'>;
+  readonly logs: FollowedLogs;
   readonly broadcast: ReceiptExchangeOptions['broadcast'];
   readonly settings?: Partial<WatchSettings>;
   readonly clock: { readonly now: () => number };
@@ -60,9 +61,9 @@ export class Hub {
   readonly stats = new WatchStats();
   readonly settings: WatchSettings;
   readonly receipts: ReceiptExchange;
+  readonly logs: FollowedLogs;
   readonly #o: HubOptions;
   readonly #channels = new Map<OrganizationId, Channel>();
-  readonly #heads: Coalescer<OrganizationId, Head | undefined>;
   readonly #scheduler: Scheduler<Channel>;
   readonly #rights = new Rights();
   readonly #byToken = new StreamIndex<TokenId>();
@@ -86,7 +87,8 @@ export class Hub {
     this.#o = options;
     this.settings = { ...defaultWatchSettings, ...options.settings };
     this.#streamQuota = options.streamQuota ?? new LocalStreamQuota();
-    const { clock, defer, later } = options;
+    const { clock, defer, later, logs } = options;
+    this.logs = logs;
     const requests = new ReceiptRequests({ now: clock.now, later });
     this.receipts = new ReceiptExchange({
       ...options,
@@ -103,10 +105,7 @@ export class Hub {
       },
     });
     this.#scheduler = new Scheduler({ slice: this.settings.slice, defer });
-    this.#heads = new Coalescer({
-      read: (orgs) => this.#readHeads(orgs),
-      timers: { now: clock.now, defer, later },
-    });
+    logs.onHeads = (heads) => this.#onHeads(heads);
     this.#stopHints = options.source.onHint((hint) => this.#onHint(hint));
   }
 
@@ -119,9 +118,7 @@ export class Hub {
   }
 
   get memory(): { readonly rings: number; readonly listings: number } {
-    let rings = 0;
-    for (const channel of this.#channels.values()) rings += channel.ring.bytes;
-    return { rings, listings: this.#listings.bytes };
+    return { rings: this.logs.bytes, listings: this.#listings.bytes };
   }
 
   /** Opens a stream, or says why not. Fails when the database cannot be reached. */
@@ -141,14 +138,12 @@ export class Hub {
   }
 
   async #open(opening: Opening, reservation: StreamReservation): Promise<Refusal | undefined> {
-    if (this.#draining) return 'draining';
-    const channel = await this.#channelOf(opening.org);
-    if (channel === undefined) return 'not_found';
     // From here on, everything that was written before this request is in the ring or before its tail.
-    const head = await channel.sync(this.#heads.batched.get(opening.org));
+    const current = await this.logs.current(opening.org, { isBatched: true });
     if (this.#draining) return 'draining';
-    // The organization was deleted or restored, or its unused channel was dropped while we waited: look again.
-    if (head === undefined || this.#channels.get(opening.org) !== channel) return this.#reopen(opening, reservation);
+    if (current === undefined) return 'not_found';
+    const { log, head } = current;
+    const channel = this.#channelOf(log);
     const resumed = resumedIn(opening.items);
     const known = { head: Math.max(head.revision, channel.ring.head), gaps: head.gaps, tokens: channel.ring.tokens };
     if (resumed.some((kind) => isGone(kind, known))) return 'revision_gone';
@@ -156,11 +151,6 @@ export class Hub {
     if (resumed.length > 0 && resumed.every(({ from }) => channel.ring.covers(from))) this.stats.ringHits += 1;
     this.#attach(channel, opening, reservation);
     return undefined;
-  }
-
-  async #reopen(opening: Opening, reservation: StreamReservation): Promise<Refusal | undefined> {
-    const head = await this.#heads.immediate.get(opening.org);
-    return head === undefined ? 'not_found' : this.#open(opening, reservation);
   }
 
   #attach(channel: Channel, opening: Opening, reservation: StreamReservation): void {
@@ -217,8 +207,8 @@ export class Hub {
     if (revision <= channel.ring.head) ask(revision);
     else
       this.#follow(
-        channel.sync(this.#heads.immediate.get(channel.org)).then((head) => {
-          if (head !== undefined) ask(Math.min(revision, head.revision));
+        this.logs.current(channel.org).then((current) => {
+          if (current !== undefined) ask(Math.min(revision, current.head.revision));
         }),
       );
   }
@@ -235,21 +225,18 @@ export class Hub {
     this.#o.devices?.heard(device, isReport);
   }
 
-  async #channelOf(org: OrganizationId): Promise<Channel | undefined> {
+  #channelOf(log: FollowedLog): Channel {
+    const { org } = log;
     const known = this.#channels.get(org);
     if (known !== undefined) return known;
-    const head = await this.#heads.immediate.get(org);
-    if (head === undefined) return undefined;
-    const raced = this.#channels.get(org);
-    if (raced !== undefined) return raced;
-    const channel = new Channel(head.revision, {
-      org,
+    const channel = new Channel({
+      log,
       source: this.#o.source,
       settings: this.settings,
       stats: this.stats,
       memory: this.#listings,
       now: this.#o.clock.now,
-      readHead: () => this.#heads.immediate.get(org),
+      sync: () => this.logs.current(org).then((current) => current?.head),
       schedule: (one) => this.#scheduler.add(one),
       onWarning: this.#o.onWarning,
       onSign: ({ holder: { device } }) => {
@@ -259,15 +246,6 @@ export class Hub {
     });
     this.#channels.set(org, channel);
     return channel;
-  }
-
-  async #readHeads(orgs: readonly OrganizationId[]): Promise<readonly (Head | undefined)[]> {
-    // What was known when the read began: an answer below that is a database that went back.
-    const known = new Map(orgs.map((org) => [org, this.#channels.get(org)?.ring.head ?? 0]));
-    const heads = await this.#o.source.heads(orgs, this.#rights.endedSince);
-    this.#unanswered = 0;
-    this.#onHeads(heads, known);
-    return orgs.map((org) => heads.organizations.get(org));
   }
 
   #onClosed(stream: Stream): void {
@@ -291,12 +269,6 @@ export class Hub {
   // What wakes the hub.
 
   #onHint(hint: Hint): void {
-    for (const org of hint.organizations) {
-      const log = this.#channels.get(org)?.log;
-      if (log === undefined) continue;
-      const logged = hint.logged.find(({ organization_id }) => organization_id === org);
-      if (logged === undefined || !log.take(logged.entries)) this.#follow(log.wake());
-    }
     const { credentials, removed_members: removed, deleted_organizations: deleted } = hint;
     if (hint.isRumour === true) {
       if (credentials.length + removed.length + deleted.length > 0) void this.#lookForEnds();
@@ -314,11 +286,15 @@ export class Hub {
     }
     do {
       this.#looking = 'running';
-      const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
       // If it fails, the next poll looks.
-      await this.#heads.immediate.getMany(watched.map((channel) => channel.org)).catch(() => {});
+      await this.#readHeads().catch(() => {});
     } while (this.#hasToLookAgain());
     this.#looking = 'none';
+  }
+
+  async #readHeads(): Promise<void> {
+    const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
+    await this.logs.heads.immediate.getMany(watched.map((channel) => channel.org));
   }
 
   #hasToLookAgain(): boolean {
@@ -330,18 +306,8 @@ export class Hub {
     reading?.catch((cause: unknown) => this.#o.onWarning('cannot read the change log', cause));
   }
 
-  #onHeads(heads: Heads, known: ReadonlyMap<OrganizationId, number>): void {
-    for (const [org, revision] of known) {
-      const channel = this.#channels.get(org);
-      const head = heads.organizations.get(org);
-      if (channel === undefined) continue;
-      if (head === undefined) {
-        channel.endAll('organization_gone');
-        continue;
-      }
-      if (head.revision < revision) channel.rewind(head);
-      else this.#follow(channel.sync(Promise.resolve(head)));
-    }
+  #onHeads(heads: Heads): void {
+    this.#unanswered = 0;
     this.#endThoseOf(this.#rights.fromHeads(heads, this.#o.clock.now()));
   }
 
@@ -351,10 +317,11 @@ export class Hub {
   async poll(): Promise<void> {
     const now = this.#o.clock.now();
     for (const channel of this.#channels.values()) {
-      channel.tick(now);
+      channel.tick();
       if (channel.streams.size === 0 && now - channel.idleSince > this.settings.lingerMs) this.#forget(channel);
     }
-    this.#keepWithin(now);
+    this.logs.tidy();
+    this.#listings.keepWithin(this.settings.listingBytes);
     if (this.#streams === 0) return;
     this.#unanswered += 1;
     // The database does not answer: readers that know another server go there.
@@ -363,8 +330,7 @@ export class Hub {
     if (this.#polling) return;
     this.#polling = true;
     try {
-      const watched = [...this.#channels.values()].filter((channel) => channel.streams.size > 0);
-      await this.#heads.immediate.getMany(watched.map((channel) => channel.org));
+      await this.#readHeads();
       if (this.#isBlind) this.#o.onWarning('the server can check for changes again', undefined);
       this.#isBlind = false;
     } catch (cause) {
@@ -373,15 +339,6 @@ export class Hub {
     } finally {
       this.#polling = false;
     }
-  }
-
-  /** Every ring gives up the same part: a busy organization keeps more than a quiet one, but all keep something. */
-  #keepWithin(now: number): void {
-    const { ringsBytes, listingBytes } = this.settings;
-    const { rings } = this.memory;
-    if (rings > ringsBytes)
-      for (const { ring } of this.#channels.values()) ring.trim(now, Math.floor((ring.bytes * ringsBytes) / rings));
-    this.#listings.keepWithin(listingBytes);
   }
 
   #endAll(why: StreamEndReason, which: (stream: Stream) => boolean, longestMs = departureMs): Promise<void> {

@@ -3,13 +3,12 @@
  * database, or from the ring, and follows the log from then on. So a thousand agents that connect at once cost one read.
  */
 import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import { isInGap } from '../store/data/change-log.ts';
+import { isInGap, type LogSource } from '../store/data/change-log.ts';
 import { batchBytes, collect, type Batch } from './batch.ts';
 import type { StateListings, StateNeed } from './cursor.ts';
-import { keyOf, kindOf, maskOf, replacedBy, stateFramesOf, type Frame, type Mask } from './frame.ts';
-import type { SyncedHead } from './log/log-reader.ts';
-import { costOf, type Ring } from './log/ring.ts';
-import type { Source } from './source.ts';
+import { keyOf, kindOf, maskOf, replacedBy, stateFramesOf, type Frame, type Mask } from '../store/follow/frame.ts';
+import type { ReachedHead } from '../store/follow/followed-log.ts';
+import { costOf, type Ring } from '../store/follow/ring.ts';
 import type { WatchStats } from './stats.ts';
 import type { Stream } from './stream.ts';
 import { formatKey, type Format } from './wire.ts';
@@ -181,13 +180,13 @@ class Part {
 export interface ListingsOptions {
   readonly org: OrganizationId;
   readonly ring: Ring;
-  readonly source: Source;
+  readonly source: Pick<LogSource, 'readState'>;
   readonly stats: WatchStats;
   readonly memory: ListingMemory;
   /** About what one page should weigh. */
   readonly pageBytes: number;
   /** Brings the ring to the head as of now; undefined when the organization is gone. */
-  readonly sync: () => Promise<SyncedHead | undefined>;
+  readonly sync: () => Promise<ReachedHead | undefined>;
   /** A page is there; `kept` is false when the deletions that it should have are forgotten already. */
   readonly onLoaded: (waiting: readonly Stream[], kept: boolean) => void;
   readonly onFailed: (waiting: readonly Stream[], cause: unknown) => void;
@@ -269,13 +268,13 @@ export class Listings implements StateListings {
     const { org, ring, source, stats, sync, pageBytes } = this.#o;
     const { projection, deletions, after } = need;
     for (;;) {
-      const { head: from, resets } = ring;
+      const { head: from, history } = ring;
       stats.stateReads += 1;
       const page = await source.readState(org, { projection, after, bytes: pageBytes, deletions });
       // What the page saw past the log must be in the log before the page is used: a resource that moved on would be missing.
       const head = await sync();
       if (head === undefined || (deletions && isInGap(head.gaps, kindOf(projection), after))) return false;
-      if (ring.resets !== resets || !ring.covers(from)) continue;
+      if (ring.history !== history) continue;
       const through = Math.min(page.through ?? from, from);
       if (through <= after) throw new Error(`a page of state after ${after} reaches ${through} only`);
       const frames = page.entries.flatMap((entry) => stateFramesOf(org, entry, projection));

@@ -19,7 +19,7 @@ export function tellMetrics(hub: Hub, registry: Registry): void {
       },
     });
   };
-  const { stats } = hub;
+  const { stats, logs } = hub;
   gauge('ringfence_watch_streams', 'Open streams.', () => hub.streams);
   gauge('ringfence_watch_organizations', 'Organizations kept in memory for streams.', () => hub.organizations);
   gauge('ringfence_watch_ring_bytes', 'Memory of the newest events.', () => hub.memory.rings);
@@ -30,9 +30,9 @@ export function tellMetrics(hub: Hub, registry: Registry): void {
   counter('ringfence_watch_deliveries_total', 'Documents sent.', () => stats.deliveries);
   counter('ringfence_watch_sent_bytes_total', 'Bytes sent in documents.', () => stats.bytes);
   counter('ringfence_watch_heartbeats_total', 'Heartbeats sent.', () => stats.heartbeats);
-  counter('ringfence_watch_log_reads_total', 'Reads of the change log.', () => stats.logReads);
+  counter('ringfence_watch_log_reads_total', 'Reads of the change log.', () => logs.stats.reads);
   counter('ringfence_watch_state_reads_total', 'Pages of state read for listings and resumes.', () => stats.stateReads);
-  counter('ringfence_watch_resyncs_total', 'Holes met in the change log.', () => stats.resyncs);
+  counter('ringfence_watch_resyncs_total', 'Holes met in the change log.', () => logs.stats.resyncs);
   const ended = new Counter({
     name: 'ringfence_watch_ended_total',
     help: 'Streams ended, by reason.',

@@ -7,13 +7,13 @@ import type {
   EraStart,
   Heads,
   Hint,
+  LogSource,
   Resumption,
   StatePage,
   StateQuery,
 } from '../store/data/change-log.ts';
 import { emptyHint } from '../store/postgres/hint-text.ts';
-import { departed } from './frame.ts';
-import type { Source } from './source.ts';
+import { departed } from '../store/follow/frame.ts';
 
 export const modelOrg: OrganizationId = parseOrganizationId('11111111-1111-4111-8111-111111111111');
 export const userOf = (n: number): UserId => parseUserId(`22222222-2222-4222-8222-${String(n).padStart(12, '0')}`);
@@ -23,9 +23,11 @@ interface Resource {
   readonly owner: UserId | undefined;
   applied: boolean;
   leftAt: number;
+  /** Of a device. */
+  hostname: string;
 }
 
-export class ModelDatabase implements Source {
+export class ModelDatabase implements LogSource {
   readonly log: Entry[] = [];
   readonly resources = new Map<string, Resource>();
   exists = true;
@@ -56,7 +58,7 @@ export class ModelDatabase implements Source {
   create(kind: WatchKind, owner?: UserId): string {
     this.#made += 1;
     const id = `33333333-3333-4333-8333-${String(this.#made).padStart(12, '0')}`;
-    this.resources.set(id, { kind, owner, applied: false, leftAt: 0 });
+    this.resources.set(id, { kind, owner, applied: false, leftAt: 0, hostname: '' });
     this.#write(id, 'change');
     return id;
   }
@@ -112,12 +114,14 @@ export class ModelDatabase implements Source {
   }
 
   #write(id: string, type: Entry['type'], { endpointOnly = false }: { readonly endpointOnly?: boolean } = {}): void {
-    const { kind, owner, applied, leftAt } = this.#resource(id);
+    const resource = this.#resource(id);
+    const { kind, owner, applied, leftAt } = resource;
     const revision = this.head + 1;
-    const json = `{"id":"${id}","org_id":"${modelOrg}","text":"${'ä'.repeat(revision % 7)}${this.#padding}","revision":${revision}}`;
-    const hidden = owner !== undefined && !applied;
     const isIdentity = kind === 'device' && !endpointOnly;
-    const identity = `{"id":"${id}","hostname":"host ${revision}${this.#padding}","revision":${revision}}`;
+    if (isIdentity) resource.hostname = `host ${revision}${this.#padding}`;
+    const json = `{"id":"${id}","hostname":"${resource.hostname}","org_id":"${modelOrg}","text":"${'ä'.repeat(revision % 7)}${this.#padding}","revision":${revision}}`;
+    const hidden = owner !== undefined && !applied;
+    const identity = `{"id":"${id}","hostname":"${resource.hostname}","revision":${revision}}`;
     this.log.push({
       revision,
       kind,

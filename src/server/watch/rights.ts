@@ -18,8 +18,6 @@ export interface EndedRights {
 }
 
 export class Rights {
-  /** What the last read of the heads gave, to be given to the next. */
-  endedSince: string | undefined;
   /** Endings that came with the last read; the next may bring some of them again. */
   #known = new Set<number>();
   /** When the end of a right was last heard of, oldest first. */
@@ -30,10 +28,9 @@ export class Rights {
   }
 
   /** Those that were not known already. */
-  fromHeads({ ended, endedThrough }: Heads, now: number): EndedRights {
+  fromHeads({ ended }: Heads, now: number): EndedRights {
     const unknown = ended.filter(({ serial }) => !this.#known.has(serial));
     this.#known = new Set(ended.map(({ serial }) => serial));
-    this.endedSince = endedThrough;
     return this.#note({ tokens: unknown.flatMap(tokenOf), members: unknown.flatMap(memberOf) }, now);
   }
 

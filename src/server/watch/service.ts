@@ -4,7 +4,6 @@ import type { StreamQuota } from '../limits/stream-quota.ts';
 import { Hub, type HubOptions } from './hub.ts';
 import { tellMetrics } from './metrics.ts';
 import type { WatchSettings } from './settings.ts';
-import type { Source } from './source.ts';
 
 export interface WatchService {
   readonly hub: Hub;
@@ -14,7 +13,8 @@ export interface WatchService {
 }
 
 export interface WatchServiceOptions {
-  readonly source: Source;
+  readonly source: HubOptions['source'];
+  readonly logs: HubOptions['logs'];
   readonly broadcast: HubOptions['broadcast'];
   readonly settings?: Partial<WatchSettings>;
   readonly clock?: () => number;
@@ -31,6 +31,7 @@ export const sweepMs = 500;
 export function startWatch(options: WatchServiceOptions): WatchService {
   const hub = new Hub({
     source: options.source,
+    logs: options.logs,
     broadcast: options.broadcast,
     settings: options.settings ?? {},
     clock: { now: options.clock ?? Date.now },

@@ -1,7 +1,8 @@
 /** Owns the settings of streams that an operator may change, and their defaults. */
 import type { ServerConfig } from '../options/config.ts';
+import { defaultFollowSettings, type FollowSettings } from '../store/follow/followed-logs.ts';
 
-export interface WatchSettings {
+export interface WatchSettings extends FollowSettings {
   /** A stream that was silent for this long gets a heartbeat. */
   readonly heartbeatMs: number;
   /** A stream is ended at this age at the latest, and at four fifths of it at the earliest, so that a cohort spreads. */
@@ -16,17 +17,10 @@ export interface WatchSettings {
   readonly pollMs: number;
   /** How long the database may not answer before readers that know another server are sent there. */
   readonly notReadyMs: number;
-  /** What one organization's newest events may take, and how long they are kept. */
-  readonly ringBytes: number;
-  readonly ringAgeMs: number;
-  /** What all organizations' rings may take together. */
-  readonly ringsBytes: number;
   /** What listings kept ready may take, all together. */
   readonly listingBytes: number;
   /** What one page read from the database for a listing weighs at most, but for its last record. */
   readonly pageBytes: number;
-  /** How long an organization without streams is kept in memory: its agents may be about to come back. */
-  readonly lingerMs: number;
   /** How many streams are served before other work is let in. */
   readonly slice: number;
   /**
@@ -37,6 +31,7 @@ export interface WatchSettings {
 }
 
 export const defaultWatchSettings: WatchSettings = {
+  ...defaultFollowSettings,
   heartbeatMs: 15_000,
   maxAgeMs: 3_600_000,
   stuckMs: 60_000,
@@ -44,12 +39,8 @@ export const defaultWatchSettings: WatchSettings = {
   unpromisedSilentMs: 620_000,
   pollMs: 150,
   notReadyMs: 10_000,
-  ringBytes: 16 * 1_048_576,
-  ringAgeMs: 300_000,
-  ringsBytes: 128 * 1_048_576,
   listingBytes: 96 * 1_048_576,
   pageBytes: 1_048_576,
-  lingerMs: 60_000,
   slice: 1_000,
   sliceUnderLoad: 200,
 };

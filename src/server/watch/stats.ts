@@ -10,11 +10,8 @@ export class WatchStats {
   resumes = 0;
   /** … of which those were answered from the ring alone. */
   ringHits = 0;
-  /** Pages of state read from the database, and the log read from there. */
+  /** Pages of state read from the database. */
   stateReads = 0;
-  logReads = 0;
-  /** Times a log had a hole and was read anew. */
-  resyncs = 0;
   heartbeats = 0;
   readonly endings = new Map<StreamEndReason, number>();
   /** Receives the seconds from reading a change to writing it to the last stream. */

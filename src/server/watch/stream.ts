@@ -5,7 +5,7 @@ import { sharedSelection, type Selection } from './batch.ts';
 import type { Cursor, Reader } from './cursor.ts';
 import { nextState, type StreamEvent, type StreamState } from './stream-state.ts';
 import { SignBudget, type SignSource } from './signs.ts';
-import type { RevisionTokens } from './log/revision-tokens.ts';
+import type { RevisionTokens } from '../store/follow/revision-tokens.ts';
 import { ending, heartbeat, heartbeatLine, twoWayEnding } from './wire.ts';
 
 /** Why a stream came to its end. All but `left`, `stuck`, `silent` and `misused` end it cleanly, so that the client resumes. */

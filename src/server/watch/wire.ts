@@ -1,7 +1,7 @@
 /** Owns the bytes on the wire: documents as lines, lines as HTTP chunks, the response head, heartbeat and end. */
 import { endLine, watchContentType, watchProtocol, type WatchKind } from '../../api/kinds.ts';
-import type { Frame } from './frame.ts';
-import type { RevisionTokens } from './log/revision-tokens.ts';
+import type { Frame } from '../store/follow/frame.ts';
+import type { RevisionTokens } from '../store/follow/revision-tokens.ts';
 
 /** How documents are written: with their kind when several kinds are watched, chunked unless the client speaks HTTP/1.0, with tokens for readers that ask, with what agents do not get for people. */
 export interface Format {

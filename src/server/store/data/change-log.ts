@@ -4,6 +4,7 @@
  */
 import type { WatchKind } from '../../../api/kinds.ts';
 import type { OrganizationId, TokenId, UserId } from '../../../policy/ids.ts';
+import type { Rows } from './page.ts';
 
 /** One state of one resource, at one revision. */
 export interface Entry {
@@ -109,4 +110,13 @@ export interface StatePage {
   readonly entries: readonly Entry[];
   /** More may follow after this revision; absent where the page holds all. */
   readonly through?: number | undefined;
+}
+
+/** What is read to follow the log. The promises are those of `changeLogIn`. */
+export interface LogSource {
+  heads(orgs: readonly OrganizationId[], endedSince?: string): Promise<Heads>;
+  resumption(org: OrganizationId): Promise<Resumption>;
+  readChanges(org: OrganizationId, after: number, limit: number, bytes: number): Promise<Rows<Entry> | undefined>;
+  readState(org: OrganizationId, query: StateQuery): Promise<StatePage>;
+  onHint(listener: (hint: Hint) => void): () => void;
 }

@@ -4,7 +4,8 @@ import { parseOrganizationId, parseTokenId, parseUserId, type OrganizationId } f
 import type { Runner } from '../postgres/connection.ts';
 import type { Context } from '../write/context.ts';
 import { onlyFor } from '../schema/fragments.ts';
-import { statement, withinBytes, type PageRow } from '../postgres/sql.ts';
+import type { Rows } from '../data/page.ts';
+import { rowsWithin, statement, withinBytes, type PageRow } from '../postgres/sql.ts';
 import type {
   EndedRight,
   Head,
@@ -69,14 +70,9 @@ async function endedRows(reads: Runner, since: string | undefined): Promise<read
   return wentBack ? reads.run(readEnded, [null]) : rows;
 }
 
-const readChanges = statement<EntryRow>(
-  'read_changes',
-  `SELECT ${entryColumns} FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3`,
-);
-
 /** Values: organization, after this revision, limit, bytes. */
-const readChangesWithin = statement<EntryRow>(
-  'read_changes_within',
+const readChanges = statement<EntryRow & PageRow>(
+  'read_changes',
   withinBytes(`SELECT ${entryColumns} FROM changes WHERE org_id = $1 AND revision > $2 ORDER BY revision LIMIT $3`, {
     bytes: '$4',
     length: 'octet_length(p.body)',
@@ -229,19 +225,18 @@ export function changeLogIn(context: Context, retention: Retention) {
 
     /**
      * The exact log after a revision, ascending, without a hole: the first entry is `after` + 1, each next one more.
-     * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`. With `bytes` no more than that of records, and one.
+     * Undefined when the log no longer reaches back that far (or jumps): resync with `readState`. With `bytes` no more than that of records, and one; `isCut`
+     * then, where they are fewer for it.
      */
     async readChanges(
       org: OrganizationId,
       after: number,
       limit: number,
       bytes?: number,
-    ): Promise<readonly Entry[] | undefined> {
-      const read = bytes === undefined ? readChanges : readChangesWithin;
-      const values = [org, after, limit, ...(bytes === undefined ? [] : [bytes])];
-      const rows = await durable(org, await reads.run(read, values));
+    ): Promise<Rows<Entry> | undefined> {
+      const rows = await durable(org, await reads.run(readChanges, [org, after, limit, bytes ?? null]));
       const whole = rows.every(({ revision }, index) => revision === after + 1 + index);
-      return whole ? rows.map((row) => entryOf(row)) : undefined;
+      return whole ? rowsWithin(rows, entryOf) : undefined;
     },
 
     /**
@@ -286,5 +281,3 @@ export function changeLogIn(context: Context, retention: Retention) {
     },
   };
 }
-
-export type ChangeLog = ReturnType<typeof changeLogIn>;

@@ -209,7 +209,7 @@ test('a page ends with its bytes, whatever its limit, and the next ones give the
   }
   // Two of these groups fit into so many bytes.
   expect(await lists['states of a group']?.({ limit: 100, bytes: 5_000 }, {})).toHaveLength(2);
-  // So does what a model follows.
+  // So does what streams and models follow.
   const log = (await store.log.readChanges(org, 0, 100)) ?? [];
   const parts: (typeof log)[] = [];
   for (let last = 0; last < log.length; last += parts.at(-1)?.length ?? 0)

@@ -15,13 +15,14 @@ import {
   type OrganizationStep,
 } from '../../../organization/organization.ts';
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { Entry } from '../data/change-log.ts';
+import type { Entry, LogSource, StatePage } from '../data/change-log.ts';
 import { StoreError } from '../../problems.ts';
 import type { ShortSteps } from '../data/short-steps.ts';
+import type { FollowedLog } from '../follow/followed-log.ts';
+import type { FollowedLogs } from '../follow/followed-logs.ts';
+import { maskOf, type Frame } from '../follow/frame.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withinBytes, withRevision } from '../postgres/sql.ts';
-import { readState, type LogReader } from './read-state.ts';
-import { Trail, type LoggedStep } from './trail.ts';
 
 /** An organization, and how it came to what it is. */
 export interface FollowedOrganization {
@@ -31,7 +32,9 @@ export interface FollowedOrganization {
 }
 
 export interface ModelsOptions {
-  readonly log: LogReader;
+  readonly logs: FollowedLogs;
+  /** Of current records; what changes afterwards is in the log. */
+  readonly source: Pick<LogSource, 'readState'>;
   readonly slices: ShortSteps;
   /** Milliseconds that only ever go forward. */
   readonly monotonic: () => number;
@@ -43,57 +46,62 @@ export interface ModelsOptions {
 const lingerMs = 60_000;
 /** Characters of records that all models together may be made of; beyond, those that were not used for longest go first. */
 const mostCharacters = 128 * 1024 * 1024;
-const entriesAtOnce = 64;
-/** Records of groups may have some megabytes: what is read at once has no more than this, and one record. */
+/** Of one read of current records: some hundred devices. */
+const pageBytes = 262_144;
+/** Records of groups may have some megabytes: what a transaction reads at once has no more than this, and one record. */
 const bytesAtOnce = 4 * 1024 * 1024;
 
 export interface Kept {
   readonly model: Organization;
-  /** The log's version when the model was loaded: another one means that the history may be another. */
-  readonly version: string;
+  /** The log that the model follows, and the history that it is of. */
+  readonly log: FollowedLog;
+  readonly history: object;
   readonly characters: number;
-  readonly trail: Trail;
-  /** When the head was read that the model shows. */
-  readonly readAt: number;
+  /** When the newest head was read that the model shows. */
+  readAt: number;
   usedAt: number;
 }
 
-/** The change of a model by a current record. */
-function changeOf({ kind, id, json }: Pick<Entry, 'kind' | 'id' | 'json'>): OrganizationChange | undefined {
-  return kind === 'organization' ? undefined : loggedChange(kind, id, json);
-}
+type Logged = Pick<Entry, 'kind' | 'type' | 'id' | 'json' | 'identity'>;
 
-/** The same by an entry of the log; undefined where it changes nothing of the model, such as a device's endpoint. */
-function loggedIn({
-  kind,
-  type,
-  id,
-  json,
-  identity,
-}: Pick<Entry, 'kind' | 'type' | 'id' | 'json' | 'identity'>): OrganizationChange | undefined {
+/** What an entry changes of the model; undefined where that is nothing, such as with a device's endpoint. */
+function changeIn({ kind, type, id, json, identity }: Logged): OrganizationChange | undefined {
   if (kind === 'organization') return undefined;
   if (type === 'delete') return loggedChange(kind, id, undefined);
   if (kind === 'device') return identity === undefined ? undefined : loggedChange(kind, id, identity);
   return loggedChange(kind, id, json);
 }
 
-function stepOf(entry: Pick<Entry, 'revision' | 'kind' | 'type' | 'id' | 'json' | 'identity'>): LoggedStep {
-  const change = loggedIn(entry);
-  return { revision: entry.revision, change, characters: change === undefined ? 0 : entry.json.length };
+const identityMask = maskOf(['device-identity']);
+
+/** The same of what streams are sent: devices by identity, and groups as their owners see them. */
+function changeInFrame(frame: Frame): OrganizationChange | undefined {
+  const isOfModel = frame.kind === 'device' ? frame.mask === identityMask : frame.owner === undefined || frame.forOwner;
+  return isOfModel ? changeIn({ ...frame, identity: frame.json }) : undefined;
 }
 
-type Model = Pick<Kept, 'model' | 'characters' | 'trail'>;
-
-function advanced({ model, characters, trail }: Model, steps: readonly LoggedStep[], revision: number): Model {
-  return {
-    model: overlay(model, changesIn(steps), { revision }),
-    characters: steps.reduce((sum, step) => sum + step.characters, characters),
-    trail: trail.with(steps),
-  };
+/** With the record of the model where that is the same: who follows the model does not hold it twice. */
+function sharedWith({ devices, groups }: Organization, change: OrganizationChange): OrganizationChange {
+  if (change.kind === 'device') {
+    const device = devices.get(change.id);
+    return device?.revision === change.device?.revision ? { ...change, device } : change;
+  }
+  const group = groups.get(change.id);
+  return group?.revision === change.group?.revision ? { ...change, group } : change;
 }
 
-const changesIn = (steps: readonly OrganizationStep[]): readonly OrganizationChange[] =>
-  steps.flatMap(({ change }) => change ?? []);
+type Model = Pick<Kept, 'model' | 'characters'>;
+
+function advanced({ model, characters }: Model, logged: readonly Logged[], revision: number): Model {
+  const changes: OrganizationChange[] = [];
+  for (const entry of logged) {
+    const change = changeIn(entry);
+    if (change === undefined) continue;
+    changes.push(change);
+    characters += entry.json.length;
+  }
+  return { model: overlay(model, changes, { revision }), characters };
+}
 
 type LoggedRow = Pick<Entry, 'revision' | 'kind' | 'type' | 'id'> & {
   readonly body: string;
@@ -114,6 +122,11 @@ const readLogged = statement<LoggedRow>(
    ORDER BY revision`,
 );
 
+/** A model, and the version of the heads that have its history. */
+interface KeptAtVersion extends Kept {
+  readonly version: string | undefined;
+}
+
 /** The models of organizations. A model that it gives never changes: a later state is another one. */
 export class OrganizationModels {
   readonly #o: ModelsOptions;
@@ -121,39 +134,43 @@ export class OrganizationModels {
   readonly #kept = new Map<OrganizationId, Kept>();
   /** Of all of them together. */
   #characters = 0;
-  /** Of which model answers to `follow` came. */
-  readonly #origins = new WeakMap<FollowedOrganization, object>();
-  /** By organization, the last of the readings that wait for each other. */
-  readonly #reading = new Map<OrganizationId, Promise<Kept>>();
+  /** Of which history answers to `follow` are. */
+  readonly #histories = new WeakMap<FollowedOrganization, object>();
+  /** The models that are being brought to the heads of their logs. */
+  readonly #moving = new Map<FollowedLog, Promise<Kept>>();
 
   constructor(options: ModelsOptions) {
     this.#o = options;
+    options.logs.isNeeded = (org) => this.keeps(org);
   }
 
   /** The organization with everything that was written before this call. */
   async read(org: OrganizationId): Promise<Organization> {
-    return this.#asOfNow(org, await this.#readInTurn(org));
+    return this.#asOfNow(org, await this.current(org));
   }
 
   /** The organization with everything that was written before this call, and how it came to that since `last`, which is an earlier answer. */
   async follow(org: OrganizationId, last?: FollowedOrganization): Promise<FollowedOrganization> {
-    const kept = await this.#readInTurn(org);
-    const origin = last && this.#origins.get(last);
-    const steps = last && origin && kept.trail.since(origin, last.organization.revision);
+    let kept = await this.current(org);
+    // Where a transaction took the model further than its log, the log is read up to there.
+    for (let tries = 0; tries < 8 && kept.model.revision > kept.log.ring.head; tries += 1)
+      kept = await this.current(org);
+    const isSame = last !== undefined && this.#histories.get(last) === kept.history;
+    const steps = isSame ? await this.#stepsSince(last.organization.revision, kept) : undefined;
     const followed = { organization: this.#asOfNow(org, kept), steps };
-    this.#origins.set(followed, kept.trail.origin);
+    this.#histories.set(followed, kept.history);
     return followed;
   }
 
   /** The organization as it was at most so many milliseconds ago; undefined where it is not known here. */
   recent(org: OrganizationId, withinMs: number): Organization | undefined {
-    const kept = this.#kept.get(org);
+    const kept = this.#known(org);
     return kept === undefined || this.#o.monotonic() - kept.readAt > withinMs ? undefined : this.#asOfNow(org, kept);
   }
 
   /** The organization at this revision or a later one: without a question to the database where it is known here. */
   async atLeast(org: OrganizationId, revision: number): Promise<Organization> {
-    const kept = this.#kept.get(org);
+    const kept = this.#known(org);
     return kept === undefined || kept.model.revision < revision ? this.read(org) : this.#asOfNow(org, kept);
   }
 
@@ -169,7 +186,7 @@ export class OrganizationModels {
 
   /** What is known of the organization, which may be behind; it is loaded where nothing is. */
   async known(org: OrganizationId): Promise<Kept> {
-    return this.#kept.get(org) ?? this.#readInTurn(org);
+    return this.#known(org) ?? this.current(org);
   }
 
   /** Loads the model where it is not known, before a write that needs it takes the lock and a connection that others wait for. */
@@ -177,10 +194,23 @@ export class OrganizationModels {
     await this.known(org);
   }
 
+  /** The model with everything that was written before this call. */
+  async current(org: OrganizationId): Promise<Kept> {
+    const readAt = this.#o.monotonic();
+    const current = await this.#o.logs.current(org);
+    if (current === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
+    const kept = await this.#reach(current.log, current.head.revision);
+    kept.readAt = Math.max(kept.readAt, readAt);
+    return kept;
+  }
+
   /** Takes the model over from a transaction that is committed. */
-  remember(org: OrganizationId, kept: Kept): void {
-    const known = this.#kept.get(org);
-    if (known !== undefined && known.version === kept.version && known.model.revision >= kept.model.revision) return;
+  remember(kept: Kept): void {
+    const { org } = kept.log;
+    kept.usedAt = this.#o.monotonic();
+    if (!this.#isCurrent(kept)) return;
+    kept.log.sawCommitted(kept.model.revision);
+    if ((this.#known(org)?.model.revision ?? 0) >= kept.model.revision) return;
     this.#keep(org, kept);
     this.#letGo(org);
   }
@@ -189,13 +219,13 @@ export class OrganizationModels {
     return this.#kept.has(org);
   }
 
-  forget(org: OrganizationId): void {
+  #forget(org: OrganizationId): void {
     this.#characters -= this.#kept.get(org)?.characters ?? 0;
     this.#kept.delete(org);
   }
 
   #keep(org: OrganizationId, kept: Kept): void {
-    this.forget(org);
+    this.#forget(org);
     this.#kept.set(org, kept);
     this.#characters += kept.characters;
   }
@@ -206,81 +236,113 @@ export class OrganizationModels {
     return { ...kept.model, at: this.#o.clock() };
   }
 
-  #readInTurn(org: OrganizationId): Promise<Kept> {
-    const before = this.#reading.get(org) ?? Promise.resolve();
-    const reading = before.catch(() => {}).then(() => this.#read(org));
-    this.#reading.set(org, reading);
-    const forget = (): void => {
-      if (this.#reading.get(org) === reading) this.#reading.delete(org);
-    };
-    reading.then(forget, forget);
-    return reading;
+  #isCurrent({ log, history }: Kept): boolean {
+    return this.#o.logs.get(log.org) === log && log.ring.history === history;
   }
 
-  async #read(org: OrganizationId): Promise<Kept> {
-    const { log, monotonic } = this.#o;
-    const readAt = monotonic();
-    const { organizations } = await log.heads([org]);
-    const head = organizations.get(org);
-    if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
-    const known = this.#kept.get(org);
-    const isSameHistory = known?.version === head.version && known.model.revision <= head.revision;
-    const found =
-      (isSameHistory ? await this.#follow(org, known, head.revision) : undefined) ?? (await this.#load(org, head));
-    // A transaction may have taken the model further meanwhile.
-    const newest = this.#kept.get(org);
-    const isOvertaken = newest?.version === found.version && newest.model.revision > found.model.revision;
-    const kept = { ...(isOvertaken ? newest : found), readAt, usedAt: monotonic() };
-    this.#keep(org, kept);
-    this.#letGo(org);
-    return kept;
+  #known(org: OrganizationId): Kept | undefined {
+    const kept = this.#kept.get(org);
+    return kept !== undefined && this.#isCurrent(kept) ? kept : undefined;
   }
 
-  /** Undefined where the log no longer reaches back that far. */
-  async #follow(org: OrganizationId, kept: Kept, head: number): Promise<Kept | undefined> {
-    let { model, characters, trail } = kept;
-    while (model.revision < head) {
-      const entries = await this.#o.log.readChanges(org, model.revision, entriesAtOnce, bytesAtOnce);
-      if (entries === undefined) return undefined;
-      const last = entries.at(-1);
-      if (last === undefined) break;
-      const steps: LoggedStep[] = [];
-      for (const entry of entries) {
-        await this.#o.slices.next();
-        steps.push(stepOf(entry));
-      }
-      ({ model, characters, trail } = advanced({ model, characters, trail }, steps, last.revision));
+  /** At this revision of the log or a later one. Callers that come together share the work. */
+  async #reach(log: FollowedLog, revision: number): Promise<Kept> {
+    const { ring } = log;
+    // Where the log starts over at an earlier revision, there is no more than that.
+    const suffices = (kept: Kept): boolean =>
+      kept.history === ring.history && kept.model.revision >= Math.min(revision, ring.head);
+    for (let known = this.#kept.get(log.org); ; known = await this.#moveInTurn(log)) {
+      if (known !== undefined && suffices(known)) return known;
     }
-    return { ...kept, model, characters, trail };
   }
 
-  async #load(org: OrganizationId, { revision, version }: { revision: number; version: string }): Promise<Kept> {
+  #moveInTurn(log: FollowedLog): Promise<Kept> {
+    const under = this.#moving.get(log);
+    if (under !== undefined) return under;
+    const moving = this.#move(log).finally(() => this.#moving.delete(log));
+    this.#moving.set(log, moving);
+    return moving;
+  }
+
+  /** To the head of the log. */
+  async #move(log: FollowedLog): Promise<Kept> {
+    const { org, ring } = log;
+    const known = this.#kept.get(org);
+    const canFollow = known?.history === ring.history && ring.covers(known.model.revision);
+    const found = canFollow ? await this.#folded(known) : await this.#load(log);
+    // A transaction may have taken the model further meanwhile.
+    const newest = this.#known(org);
+    if (newest !== undefined && newest.model.revision >= found.model.revision) return newest;
+    found.usedAt = this.#o.monotonic();
+    this.#keep(org, found);
+    this.#letGo(org);
+    return found;
+  }
+
+  /** With what its log, which covers it, has since. */
+  async #folded(kept: Kept): Promise<Kept> {
+    const { model, log } = kept;
+    const revision = Math.max(model.revision, log.ring.head);
+    let { characters } = kept;
     const changes: OrganizationChange[] = [];
-    let characters = 0;
-    // A record that changes during the read is read in its new state. The log repeats the change afterwards.
-    await readState(this.#o.log, org, this.#o.slices, (entry) => {
-      const change = changeOf(entry);
-      if (change !== undefined) changes.push(change);
-      characters += entry.json.length;
+    await this.#o.slices.each(log.ring.after(model.revision), (frame) => {
+      const change = changeInFrame(frame);
+      if (change === undefined) return;
+      changes.push(change);
+      characters += frame.json.length;
     });
-    const model = overlay(emptyOrganization, changes, { revision });
-    const { organizations } = await this.#o.log.heads([org]);
-    const head = organizations.get(org);
-    if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
-    const loaded = { model, version, characters, trail: Trail.begin(revision), readAt: 0, usedAt: 0 };
-    const followed = await this.#follow(org, loaded, head.revision);
-    if (followed === undefined) throw new StoreError({ code: 'unavailable' });
-    return followed;
+    return { ...kept, model: overlay(model, changes, { revision }), characters };
+  }
+
+  /** What a reader that saw the model at this revision has missed; undefined where the log no longer reaches back that far. */
+  async #stepsSince(revision: number, kept: Kept): Promise<readonly OrganizationStep[] | undefined> {
+    const { model, log } = kept;
+    if (revision >= model.revision) return [];
+    if (!this.#isCurrent(kept) || !log.ring.covers(revision) || log.ring.head < model.revision) return undefined;
+    const steps: OrganizationStep[] = [];
+    await this.#o.slices.each(log.ring.after(revision), (frame) => {
+      const change = frame.revision > model.revision ? undefined : changeInFrame(frame);
+      if (change !== undefined) steps.push({ revision: frame.revision, change: sharedWith(model, change) });
+    });
+    return steps;
+  }
+
+  /** A record that changes during the read is read in its new state. The log repeats the change afterwards. */
+  async #load(log: FollowedLog): Promise<Kept> {
+    const { logs, source, slices, monotonic } = this.#o;
+    const { org, ring } = log;
+    for (let tries = 0; tries < 3; tries += 1) {
+      const { head: revision, history } = ring;
+      const readAt = monotonic();
+      const changes: OrganizationChange[] = [];
+      let characters = 0;
+      for (const projection of ['device', 'security-groups'] as const) {
+        for (let after: number | undefined = 0; after !== undefined;) {
+          const asked = { projection, after, bytes: pageBytes, deletions: false } as const;
+          const { entries, through }: StatePage = await source.readState(org, asked);
+          await slices.each(entries, ({ kind, id, json }) => {
+            if (kind !== 'organization') changes.push(loggedChange(kind, id, json));
+            characters += json.length;
+          });
+          after = through;
+        }
+      }
+      if ((await logs.current(org))?.log !== log) break;
+      if (ring.history !== history || !ring.covers(revision)) continue;
+      const model = overlay(emptyOrganization, changes, { revision });
+      return this.#folded({ model, log, history, characters, readAt, usedAt: readAt });
+    }
+    throw new StoreError({ code: 'unavailable' });
   }
 
   #letGo(used: OrganizationId): void {
     const now = this.#o.monotonic();
     for (const [org, kept] of this.#kept) {
       if (now - kept.usedAt <= lingerMs && this.#characters <= mostCharacters) break;
-      if (org !== used) this.forget(org);
+      if (org !== used) this.#forget(org);
     }
     // Changes from the log count too: a model that grew beyond the limit is loaded again next time.
-    if ((this.#kept.get(used)?.characters ?? 0) > mostCharacters) this.forget(used);
+    if ((this.#kept.get(used)?.characters ?? 0) > mostCharacters) this.#forget(used);
   }
 }
 
@@ -294,7 +356,7 @@ export class ModelInTransaction {
   readonly #org: OrganizationId;
   /** Whether what is worked out in the transaction may take long. */
   readonly hasTurn: boolean;
-  #known: Kept | undefined;
+  #known: KeptAtVersion | undefined;
   /** What the transaction has written since, and nobody has looked at yet. */
   #changes: Entry[] = [];
 
@@ -342,19 +404,18 @@ export class ModelInTransaction {
   }
 
   /** As the database shows it to the transaction. */
-  async #begin(tx: Runner): Promise<Kept> {
-    for (const isLast of [false, true]) {
-      const reached = await this.#follow(tx, await this.#models.known(this.#org));
+  async #begin(tx: Runner): Promise<KeptAtVersion> {
+    for (let kept = await this.#models.known(this.#org), isLast = false; ; isLast = true) {
+      const reached = await this.#follow(tx, { ...kept, version: kept.log.versionOf(kept.history) });
       if (reached !== undefined) return reached;
-      if (isLast) break;
-      // Another history, or the log no longer reaches back to what is known.
-      this.#models.forget(this.#org);
+      if (isLast) throw new StoreError({ code: 'unavailable' }, { message: 'the change log has moved on too far' });
+      // Perhaps another history, or the log no longer reaches back to what is known.
+      kept = await this.#models.current(this.#org);
     }
-    throw new StoreError({ code: 'unavailable' }, { message: 'the change log does not reach back far enough' });
   }
 
   /** At the head, in parts; undefined where the log does not lead there. */
-  async #follow(tx: Runner, known: Kept): Promise<Kept | undefined> {
+  async #follow(tx: Runner, known: KeptAtVersion): Promise<KeptAtVersion | undefined> {
     const rows = await tx.run(readLogged, [this.#org, known.model.revision, bytesAtOnce]);
     const head = rows.find(({ version }) => version !== null);
     if (head === undefined) throw new StoreError({ code: 'not_found', what: 'organization' });
@@ -365,33 +426,32 @@ export class ModelInTransaction {
   }
 
   /** Undefined where the log has a hole. */
-  async #followed(known: Kept, rows: readonly LoggedRow[]): Promise<Kept | undefined> {
-    const steps: LoggedStep[] = [];
+  async #followed(known: KeptAtVersion, rows: readonly LoggedRow[]): Promise<KeptAtVersion | undefined> {
+    const logged: Logged[] = [];
+    let last = known.model.revision;
     await this.#o.slices.each(rows, (row) => {
-      const { body, identity } = row;
+      const { body, identity, revision } = row;
       if (row.version !== null) return;
-      const json = withRevision(body, row.revision);
-      steps.push(
-        stepOf({ ...row, json, identity: identity === null ? undefined : withRevision(identity, row.revision) }),
-      );
+      const json = withRevision(body, revision);
+      logged.push({ ...row, json, identity: identity === null ? undefined : withRevision(identity, revision) });
+      last = revision;
     });
-    const { version, readAt } = known;
-    const revision = known.model.revision + steps.length;
-    if (steps.length === 0 || steps.at(-1)?.revision !== revision) return undefined;
-    return { ...advanced(known, steps, revision), version, readAt, usedAt: this.#o.monotonic() };
+    const revision = known.model.revision + logged.length;
+    if (logged.length === 0 || last !== revision) return undefined;
+    return { ...known, ...advanced(known, logged, revision) };
   }
 
   /** With what the transaction has written. */
-  #folded(known: Kept): Kept {
+  #folded(known: KeptAtVersion): KeptAtVersion {
     const entries = this.#changes;
     const revision = entries.at(-1)?.revision;
     if (revision === undefined) return known;
     this.#changes = [];
-    return { ...known, ...advanced(known, entries.map(stepOf), revision) };
+    return { ...known, ...advanced(known, entries, revision) };
   }
 
   /** The transaction is committed: what it saw may be known to others. */
   committed(): void {
-    if (this.#known !== undefined) this.#models.remember(this.#org, this.#folded(this.#known));
+    if (this.#known !== undefined) this.#models.remember(this.#folded(this.#known));
   }
 }

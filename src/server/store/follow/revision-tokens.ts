@@ -3,7 +3,7 @@
  * So the same revision of two histories has two tokens, and a reader that resumes with revision and token never
  * continues in another history than its own (reference 4.3 (28)).
  */
-import type { EraStart } from '../../store/data/change-log.ts';
+import type { EraStart } from '../data/change-log.ts';
 
 /** Enough to tell eras apart. */
 const tokenDigits = 12;

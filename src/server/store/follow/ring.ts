@@ -1,5 +1,5 @@
 /** Owns an organization's newest events in memory: every event after `tail`, up to and including `head`. */
-import type { Frame } from '../frame.ts';
+import type { Frame } from './frame.ts';
 import { RevisionTokens } from './revision-tokens.ts';
 
 export interface RingLimits {
@@ -22,7 +22,7 @@ export class Ring {
   #bytes = 0;
   #tail: number;
   #head: number;
-  #resets = 0;
+  #history = {};
 
   constructor(head: number, limits: RingLimits) {
     this.#limits = limits;
@@ -39,9 +39,9 @@ export class Ring {
     return this.#head;
   }
 
-  /** How often it has started over. */
-  get resets(): number {
-    return this.#resets;
+  /** Another object each time that it starts over: what came of its events before has nothing to do with those after. */
+  get history(): object {
+    return this.#history;
   }
 
   get bytes(): number {
@@ -85,7 +85,7 @@ export class Ring {
     this.#bytes = 0;
     this.#tail = head;
     this.#head = head;
-    this.#resets += 1;
+    this.#history = {};
   }
 
   /** How many events there are after a revision that is covered. */

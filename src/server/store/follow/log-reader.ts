@@ -1,16 +1,21 @@
 /** Owns the reading of one organization's log into its ring: in order, without a gap, one read at a time. */
 import type { OrganizationId } from '../../../policy/ids.ts';
-import type { Entry, Head, Resumption } from '../../store/data/change-log.ts';
-import { framesOf } from '../frame.ts';
+import type { Entry, Head, LogSource } from '../data/change-log.ts';
+import { framesOf } from './frame.ts';
 import type { Ring } from './ring.ts';
-import type { Source } from '../source.ts';
-import type { WatchStats } from '../stats.ts';
+
+/** Counts, of all organizations. */
+export interface LogStats {
+  reads: number;
+  /** Times a log had a hole. */
+  resyncs: number;
+}
 
 export interface LogReaderOptions {
   readonly org: OrganizationId;
   readonly ring: Ring;
-  readonly source: Source;
-  readonly stats: WatchStats;
+  readonly source: Pick<LogSource, 'readChanges'>;
+  readonly stats: LogStats;
   readonly now: () => number;
   /** The head as of now; undefined when the organization is gone. */
   readonly readHead: () => Promise<Head | undefined>;
@@ -20,14 +25,8 @@ export interface LogReaderOptions {
   readonly onHole: () => void;
 }
 
-/** A head that the ring has reached, and from where readers can resume. */
-export interface SyncedHead extends Resumption {
-  readonly revision: number;
-}
-
-/** About what one read should weigh, as most: rows are few when records are large. */
-const readBytes = 4 * 1_048_576;
-const rows = { least: 64, first: 512, most: 4_096 };
+/** Of one read: entries, and what their records weigh. */
+const most = { entries: 4_096, bytes: 4 * 1_048_576 };
 /** How many full reads in a row are worth keeping. */
 const mostReads = 16;
 
@@ -35,7 +34,6 @@ export class LogReader {
   readonly #o: LogReaderOptions;
   #reading: Promise<void> | undefined;
   #again = false;
-  #rows = rows.first;
 
   constructor(options: LogReaderOptions) {
     this.#o = options;
@@ -86,29 +84,27 @@ export class LogReader {
   }
 
   /**
-   * A read that comes back short of its limit ends where a transaction ended: the database shows transactions whole. So the ring
+   * A read that comes back short of its bounds ends where a transaction ended: the database shows transactions whole. So the ring
    * takes in only up to such a read; a head in the middle of a transaction could put a tail there.
    */
   async #readOnce(): Promise<void> {
     const { org, ring, source, stats } = this.#o;
     const from = ring.head;
-    const { resets } = ring;
-    const limit = this.#rows;
+    const { history } = ring;
     const entries: Entry[] = [];
     for (let reads = 1; ; reads += 1) {
-      stats.logReads += 1;
-      const page = await source.readChanges(org, from + entries.length, limit);
-      if (ring.resets !== resets) {
+      stats.reads += 1;
+      const page = await source.readChanges(org, from + entries.length, most.entries, most.bytes);
+      if (ring.history !== history) {
         this.#again = true;
         return;
       }
       if (page === undefined || !continues(from + entries.length, page)) return this.#resync(from);
       entries.push(...page);
-      if (page.length < limit) break;
+      if (page.length < most.entries && page.isCut !== true) break;
       // So far behind that the ring could not hold it: streams go on from the state.
       if (reads === mostReads) return this.#resync(from);
     }
-    if (entries.length > 0) this.#adapt(entries);
     // What this process wrote meanwhile may have been taken already.
     this.#append(entries.slice(ring.head - from));
     return undefined;
@@ -141,11 +137,6 @@ export class LogReader {
     this.#o.onHole();
     ring.reset(head.revision);
     this.#o.onAppend();
-  }
-
-  #adapt(entries: readonly Entry[]): void {
-    const weight = entries.reduce((sum, entry) => sum + entry.json.length, 0) / entries.length;
-    this.#rows = Math.min(Math.max(Math.round(readBytes / Math.max(1, weight)), rows.least), rows.most);
   }
 }
 

@@ -1,9 +1,9 @@
 /** Owns what one log entry shows, in which projection and to which readers: everyone, its owner only, or everyone but its owner. */
-import type { WatchKind } from '../../api/kinds.ts';
-import type { WatchItem } from '../../api/watch.ts';
-import type { OrganizationId, UserId } from '../../policy/ids.ts';
-import { jsonWithoutDescriptions } from '../../policy/rule-identity/descriptions.ts';
-import type { Entry, Projection } from '../store/data/change-log.ts';
+import type { WatchKind } from '../../../api/kinds.ts';
+import type { WatchItem } from '../../../api/watch.ts';
+import type { OrganizationId, UserId } from '../../../policy/ids.ts';
+import { jsonWithoutDescriptions } from '../../../policy/rule-identity/descriptions.ts';
+import type { Entry, Projection } from '../data/change-log.ts';
 
 /** One bit a projection, so that a set of them is a small number. */
 export type Mask = number;
