@@ -152,7 +152,7 @@ test('a device that is deleted is gone, and one that comes is there with its fir
   expect(changesOf(model, d2)).toEqual([4, 5]);
 });
 
-const labelled = (revision: number, id: string, labels: readonly string[], tunnel_ip: string): Step =>
+const labelled = (revision: number, id: string, labels: readonly string[], tunnel_ip: string): OrganizationStep =>
   device(revision, id, [], { labels, tunnel_ip });
 
 test('a group that applies by label touches those that carry it, when they come to carry it, and when it goes', async () => {

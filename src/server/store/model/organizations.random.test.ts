@@ -27,7 +27,7 @@ function truthAt(log: readonly Entry[], revision: number): Picture {
   const truth = new Map<string, string | number>();
   for (const { type, kind, id, json, revision: at } of log.slice(0, revision)) {
     if (type === 'delete') truth.delete(id);
-    else if (kind === 'device') truth.set(id, String((JSON.parse(json) as { hostname: string }).hostname));
+    else if (kind === 'device') truth.set(id, (JSON.parse(json) as { hostname: string }).hostname);
     else if (kind === 'security-groups') truth.set(id, at);
   }
   return sorted(truth);
