@@ -36,11 +36,29 @@ const mostDevices = 5;
 /** ` and 2 more ranges`; nothing where none is left. */
 const moreText = (more: number): string => (more > 0 ? ` and ${more} more range${more === 1 ? '' : 's'}` : '');
 
-function portText(ports: SimulatedTraffic['ports'] = []): string {
-  const [first] = ports;
-  if (first === undefined || (first.from === 0 && first.to === 65_535)) return '';
-  const shown = ports.slice(0, mostPorts).map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`));
-  return ` ${shown.join(', ')}${moreText(ports.length - shown.length)}`;
+type Ports = NonNullable<SimulatedTraffic['ports']>;
+
+const portRanges = (ports: Ports): readonly string[] =>
+  ports.map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`));
+
+/** The ports between and beside these, which ascend and do not touch. */
+function otherPorts(ports: Ports): Ports {
+  const starts = [0, ...ports.map(({ to }) => to + 1)];
+  const ends = [...ports.map(({ from }) => from - 1), 65_535];
+  return starts.flatMap((from, at) => {
+    const to = ends[at] ?? 65_535;
+    return from <= to ? [{ from, to }] : [];
+  });
+}
+
+/** Most of all ports are told by those that are missing: `(all ports except 22, 443)`. */
+function portText(ports: Ports = []): string {
+  const others = otherPorts(ports);
+  if (ports.length === 0 || others.length === 0) return '';
+  const isMost = ports.length > 1 && ports.reduce((sum, { from, to }) => sum + to - from + 1, 0) > 32_768;
+  const told = isMost ? others : ports;
+  const text = `${portRanges(told.slice(0, mostPorts)).join(', ')}${moreText(told.length - mostPorts)}`;
+  return isMost ? ` (all ports except ${text})` : ` ${text}`;
 }
 
 function rangeText(ranges: readonly string[]): string {
@@ -135,11 +153,10 @@ export function exactTraffic(traffic: SimulatedTraffic): {
   readonly ports: string;
   readonly ranges: string;
 } {
-  const ports = (traffic.ports ?? []).map(({ from, to }) => (from === to ? `${from}` : `${from}-${to}`));
   return {
     name: nameOf(traffic.device),
     what: protocolWords[traffic.protocol],
-    ports: ports.join(', '),
+    ports: portRanges(traffic.ports ?? []).join(', '),
     ranges: traffic.far.ranges.join(', '),
   };
 }
