@@ -34,11 +34,13 @@ export const readHead = statement<Head>('read_head', `SELECT ${headColumns} FROM
  * A write takes a revision only in a verified database. After a restart of PostgreSQL, or after tables were replaced, a server first
  * compares the history with what it knows. The newest era says which run of which database was compared (`schema/eras.ts`).
  * Parameters from this one on: the version and the era that the decision saw, the credentials that must still hold (null under the lock, where
- * they were looked at), how many revisions, how many devices and groups more. No row: the organization is another, or a credential has ended.
+ * they were looked at), how many revisions, how many devices and groups more. No row: the organization is another, or a credential has ended, or another
+ * transaction holds the head: who waited for it here would let everybody wait who shares the connection.
  */
 const movedHead = (n: number): string => `
   UPDATE heads h SET revision = h.revision + $${n + 3}::bigint, version = h.version + 1, devices = h.devices + $${n + 4}::integer, groups = h.groups + $${n + 5}::integer
-  WHERE h.org_id = $1 AND h.version = $${n}::bigint AND CASE WHEN (
+  FROM (SELECT l.org_id FROM heads l WHERE l.org_id = $1 FOR NO KEY UPDATE SKIP LOCKED) AS free
+  WHERE h.org_id = free.org_id AND h.version = $${n}::bigint AND CASE WHEN (
       SELECT e.started_at = pg_postmaster_start_time() AND e.heads_table = h.tableoid FROM eras e ORDER BY e.serial DESC LIMIT 1
     ) THEN true ELSE refuse_unverified() END
     AND ($${n + 1}::uuid IS NULL OR ${era} = $${n + 1}::uuid)

@@ -1,5 +1,6 @@
 /** Proves that a server which knows an organization, and so takes no lock, never writes by what another server has changed since. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Client } from 'pg';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { rightRoles } from '../../../organization/decide/caller.ts';
 import { parseDeviceId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
@@ -65,6 +66,23 @@ test.each(cases)('%s: %#', async (_, change, outcome) => {
   const world = await known();
   await change(world);
   expect(await outcomeOf(world.rename(world.own))).toBe(outcome);
+});
+
+test('a write that has to wait for another server holds up no other organization on its connection', async () => {
+  const { store, url, org, owner } = await makeWorld(postgres, { writeConnections: 1 });
+  const id = parseDeviceId((await store.devices.create(org, owner, device(owner.user_id))).id);
+  const other = await store.organizations.create(owner.user_id, { name: 'other', description: '' }, asServer);
+  const one = { rename: (hostname: string) => store.devices.update(org, owner, id, { hostname }) };
+  await one.rename('known');
+  const elsewhere = new Client({ connectionString: url });
+  await elsewhere.connect();
+  onTestFinished(() => elsewhere.end());
+  await elsewhere.query('BEGIN');
+  await elsewhere.query('SELECT FROM heads WHERE org_id = $1 FOR NO KEY UPDATE', [org]);
+  const waiting = one.rename('waiting');
+  await store.groups.create(other.id, owner, 'organization', group());
+  await elsewhere.query('COMMIT');
+  expect((await waiting).record.hostname).toBe('waiting');
 });
 
 test('what was refused by what is known is refused only while it is so', async () => {
