@@ -1,6 +1,7 @@
 /** Owns the list of client commands: everything that an operator types, besides running a server or an agent. */
 import type { Command } from 'commander';
 import { addAccountCommands } from './account/command.ts';
+import { addPlainNoun } from './command-line/client-command.ts';
 import type { Family } from './command-line/family.ts';
 import { addCompletionCommands } from './completion/command.ts';
 import { addDeviceCommands } from './device/command.ts';
@@ -8,36 +9,33 @@ import { addDoctorCommand } from './doctor/command.ts';
 import { addEvidenceCommands } from './evidence/command.ts';
 import { addGroupCommands } from './group/command.ts';
 import { addDeviceHistoryCommands, addGroupHistoryCommands, addLogCommand } from './history/command.ts';
-import { addKeyCommands } from './key/command.ts';
 import { addLabelCommands, addUndoCommand } from './label/command.ts';
-import { addMemberCommands } from './member/command.ts';
-import { addOrganizationCommands } from './organization/command.ts';
 import { addPolicyCommands } from './policy/command.ts';
 import { addTestCommand } from './policy-test/command.ts';
 import { addReferenceCommand } from './reference/command.ts';
 import { addFlowsCommands } from './flows/command.ts';
 import { addStatusCommand } from './status/command.ts';
-import { addTokenCommands } from './token/command.ts';
 import { addTrialCommands } from './trial/command.ts';
-import { addUserCommands } from './user/command.ts';
 import { addWatchCommand } from './watch/command.ts';
-import { addWebhookCommands } from './webhook/command.ts';
 
 /** Commands of two rooms under one word. */
 function both(first: Family['add'], second: Family['add']): Family['add'] {
-  return (program) => {
-    first(program);
-    second(program);
+  return async (program) => {
+    await first(program);
+    await second(program);
   };
 }
 
 export const clientFamilies: readonly Family[] = [
   { words: ['login', 'logout', 'whoami', 'profile'], add: addAccountCommands },
-  { words: ['user'], add: addUserCommands },
-  { words: ['token'], add: addTokenCommands },
-  { words: ['org'], add: addOrganizationCommands },
-  { words: ['member'], add: addMemberCommands },
-  { words: ['key'], add: addKeyCommands },
+  { words: ['user'], add: async (program) => addPlainNoun(program, (await import('./plain/user.ts')).userNoun) },
+  { words: ['token'], add: async (program) => addPlainNoun(program, (await import('./plain/token.ts')).tokenNoun) },
+  {
+    words: ['org'],
+    add: async (program) => addPlainNoun(program, (await import('./plain/organization.ts')).organizationNoun),
+  },
+  { words: ['member'], add: async (program) => addPlainNoun(program, (await import('./plain/member.ts')).memberNoun) },
+  { words: ['key'], add: async (program) => addPlainNoun(program, (await import('./plain/key.ts')).keyNoun) },
   { words: ['log', 'audit'], add: addLogCommand },
   { words: ['device'], add: both(addDeviceCommands, addDeviceHistoryCommands) },
   { words: ['group'], add: both(addGroupCommands, addGroupHistoryCommands) },
@@ -45,7 +43,10 @@ export const clientFamilies: readonly Family[] = [
   { words: ['label'], add: addLabelCommands },
   { words: ['undo'], add: addUndoCommand },
   { words: ['trial'], add: addTrialCommands },
-  { words: ['webhook'], add: addWebhookCommands },
+  {
+    words: ['webhook'],
+    add: async (program) => addPlainNoun(program, (await import('./plain/webhook.ts')).webhookNoun),
+  },
   { words: ['test'], add: addTestCommand },
   { words: ['status'], add: addStatusCommand },
   { words: ['flows', 'propose'], add: addFlowsCommands },
@@ -57,6 +58,6 @@ export const clientFamilies: readonly Family[] = [
   { words: [], add: addReferenceCommand },
 ];
 
-export function addClientCommands(program: Command): void {
-  for (const { add } of clientFamilies) add(program);
+export async function addClientCommands(program: Command): Promise<void> {
+  for (const { add } of clientFamilies) await add(program);
 }

@@ -41,7 +41,7 @@ First steps:
 
 Options of every command: ringfence help options`;
 
-function build(args: readonly string[]): Command {
+async function build(args: readonly string[]): Promise<Command> {
   const program = new Command('ringfence')
     .description('Security groups for fleets of Linux devices.')
     .version(programVersion, '-v, --version', 'print the version')
@@ -53,7 +53,7 @@ function build(args: readonly string[]): Command {
     .addHelpText('after', firstSteps)
     .configureOutput({ outputError: (text, write) => write(oneLine(text)) })
     .exitOverride();
-  addFamilies(program, families, args);
+  await addFamilies(program, families, args);
   return program;
 }
 
@@ -92,7 +92,7 @@ export async function main(args: readonly string[]): Promise<void> {
     if (args.join(' ') === 'help options') {
       process.stdout.write(commonOptionsHelp());
     } else if (!(await runIfAgent(args))) {
-      const program = build(args);
+      const program = await build(args);
       dropRefusals(program, process.env);
       await program.parseAsync([...readCommandWords(program, args)], { from: 'user' });
     }

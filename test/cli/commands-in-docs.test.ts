@@ -60,7 +60,8 @@ const program = new Command('ringfence')
   .enablePositionalOptions()
   .exitOverride()
   .configureOutput({ writeOut: silent, writeErr: silent });
-for (const add of [addServerCommand, addBackupCommands, addAgentCommands, addClientCommands]) add(program);
+for (const add of [addServerCommand, addBackupCommands, addAgentCommands]) add(program);
+await addClientCommands(program);
 program.command('version');
 const reference = writeReference(readTree(program));
 relax(program);

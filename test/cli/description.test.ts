@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => program?.remove());
 
 const own = new Command('ringfence');
-addClientCommands(own);
+await addClientCommands(own);
 const commands = flatten(readTree(own)).filter(({ path, children }) => path !== '' && children.length === 0);
 
 /** Commands that write nothing on a server; `explain` writes only with --keep. */

@@ -225,9 +225,9 @@ const escape = '\u001b';
 const slips = /undefined|\[object|NaN|^\s+at .*\(.*:\d+:\d+\)$/m;
 
 describe('every command', () => {
-  it('stands in the table', () => {
+  it('stands in the table', async () => {
     const own = new Command('ringfence');
-    addClientCommands(own);
+    await addClientCommands(own);
     const known = flatten(readTree(own)).filter(({ path, children }) => path !== '' && children.length === 0);
     expect(
       rows('x', 'y')

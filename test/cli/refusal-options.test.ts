@@ -7,7 +7,7 @@ import { readTree } from '../../src/cli/command-line/read-tree.ts';
 import { flatten } from '../../src/cli/command-line/tree.ts';
 
 const program = new Command('ringfence');
-addClientCommands(program);
+await addClientCommands(program);
 const nodes = flatten(readTree(program));
 const has = (path: string, option: string): boolean =>
   nodes.find((node) => node.path === path)?.options.some(({ long }) => long === option) ??

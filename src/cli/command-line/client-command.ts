@@ -39,6 +39,10 @@ const waitForOption = new Option(
 )
   .choices(['online', 'all'])
   .default('online');
+const detachOption = new Option(
+  '--detach',
+  'continue even if a device is left without groups, so that the default group applies to it',
+);
 const dryRunOption = new Option('--dry-run', 'print what would change, without changing anything');
 const yesOption = new Option('-y, --yes', 'answer yes to every question').env('RINGFENCE_YES').helpGroup(heading);
 const sureOption = new Option('-y, --yes', 'do not ask about a label or a name that looks like a mistake').env(
@@ -48,13 +52,26 @@ const sureOption = new Option('-y, --yes', 'do not ask about a label or a name t
 /** Of commands that ask nothing: a script may give it to every command. Help does not show it there. */
 const idleYesOption = new Option('-y, --yes', 'this command asks nothing').env('RINGFENCE_YES').hideHelp();
 
-export const detachOption = (): Option =>
-  new Option('--detach', 'continue even if a device is left without groups, so that the default group applies to it');
-
 export const forceOption = (): Option => new Option('--force', 'continue even if a guardrail blocks a whole direction');
 
 export const skipTestsOption = (): Option =>
   new Option('--skip-tests', 'continue even if a policy test fails by this (owners only; the log records it)');
+
+/** An option of a plain noun. */
+export interface OptionText {
+  readonly flags: string;
+  readonly help: string;
+  readonly choices?: readonly string[];
+  readonly fallback?: string;
+  /** It may be given several times. */
+  readonly repeats?: true;
+}
+
+function optionOf({ flags, help, choices, fallback, repeats }: OptionText): Option {
+  const option = repeats === true ? repeated(flags, help) : new Option(flags, help);
+  if (choices !== undefined) option.choices(choices);
+  return fallback === undefined ? option : option.default(fallback);
+}
 
 export interface CommandSpec {
   /** Name and arguments as commander reads them: `show <group>`. */
@@ -72,6 +89,8 @@ export interface CommandSpec {
   readonly policy?: true | 'untested';
   /** Writes what can be tried, so it takes `--confirm-within` and `--on`. */
   readonly trial?: true;
+  /** May leave devices without groups, so it takes `--detach`. */
+  readonly detach?: true;
   /** Can tell what it would change, so it takes `--dry-run`. */
   readonly dryRun?: true;
   /** What its parent does where no command follows. */
@@ -85,6 +104,54 @@ const defaults = new WeakMap<Command, Command>();
 /** What a noun does where no command follows. */
 export const defaultOf = (noun: Command): Command | undefined => defaults.get(noun);
 
+/** Adds a command that acts on a server. */
+function addCommand<Options extends object = object>(
+  parent: Command,
+  spec: CommandSpec,
+  run: (session: Session, invocation: Invocation<Options>) => Promise<void>,
+): Command {
+  const given = { hidden: spec.hidden === true, isDefault: spec.isDefault === true };
+  const command = describe(parent.command(spec.usage, given), spec);
+  if (spec.isDefault === true) defaults.set(parent, command);
+  return command.action(async () => {
+    const options = command.opts();
+    const args = command.processedArgs.flat().filter(isText);
+    const { runAction } = await import('../session/run.ts');
+    const values = options as unknown as GlobalValues;
+    await runAction(values, async (session) => {
+      const waits = spec.policy !== undefined && values.wait !== undefined;
+      // Before anything is written: a duration that is none must not be found afterwards.
+      if (waits && values.wait !== true) (await import('../terminal/time.ts')).readDuration(values.wait ?? '');
+      if (spec.policy !== undefined && values.waitFor === 'all' && !waits)
+        throw (await import('../terminal/exit.ts')).usageError('--wait-for needs --wait');
+      const since = waits ? await (await import('../session/wait.ts')).revisionBefore(session) : undefined;
+      if (spec.trial === true) await (await import('../session/trial-scope.ts')).checkTrial(session);
+      await run(session, { args, options: options as Options });
+      if (session.startedTrial !== undefined) await (await import('../session/try-change.ts')).followTrial(session);
+      else if (waits) await (await import('../session/wait.ts')).waitInForce(session, values.wait ?? true, since);
+    });
+  });
+}
+
+/** A command as data, and what it does. */
+export interface PlainCommand<Options = object> extends Omit<CommandSpec, 'options'> {
+  readonly options?: readonly OptionText[];
+  run(session: Session, invocation: Invocation<Options>): Promise<void>;
+}
+
+/** A noun as data: its declaration and its work are one module, which is loaded only where the noun is typed. */
+export interface PlainNoun {
+  readonly word: string;
+  readonly summary: string;
+  readonly commands: readonly PlainCommand[];
+}
+
+export function addPlainNoun(program: Command, { word, summary, commands }: PlainNoun): void {
+  const noun = addNoun(program, word, summary);
+  for (const { options = [], ...command } of commands)
+    addCommand(noun, { ...command, options: options.map(optionOf) }, (session, given) => command.run(session, given));
+}
+
 /** Adds commands whose work is in the module that `load` imports: only when one of them runs, so that help does not wait for it. */
 export const commandsOf =
   <Module>(load: () => Promise<Module>) =>
@@ -92,29 +159,8 @@ export const commandsOf =
     parent: Command,
     spec: CommandSpec,
     run: (module: Module, session: Session, invocation: Invocation<Options>) => Promise<void>,
-  ): Command => {
-    const given = { hidden: spec.hidden === true, isDefault: spec.isDefault === true };
-    const command = describe(parent.command(spec.usage, given), spec);
-    if (spec.isDefault === true) defaults.set(parent, command);
-    return command.action(async () => {
-      const options = command.opts();
-      const args = command.processedArgs.flat().filter(isText);
-      const [{ runAction }, module] = await Promise.all([import('../session/run.ts'), load()]);
-      const values = options as unknown as GlobalValues;
-      await runAction(values, async (session) => {
-        const waits = spec.policy !== undefined && values.wait !== undefined;
-        // Before anything is written: a duration that is none must not be found afterwards.
-        if (waits && values.wait !== true) (await import('../terminal/time.ts')).readDuration(values.wait ?? '');
-        if (spec.policy !== undefined && values.waitFor === 'all' && !waits)
-          throw (await import('../terminal/exit.ts')).usageError('--wait-for needs --wait');
-        const since = waits ? await (await import('../session/wait.ts')).revisionBefore(session) : undefined;
-        if (spec.trial === true) await (await import('../session/trial-scope.ts')).checkTrial(session);
-        await run(module, session, { args, options: options as Options });
-        if (session.startedTrial !== undefined) await (await import('../session/try-change.ts')).followTrial(session);
-        else if (waits) await (await import('../session/wait.ts')).waitInForce(session, values.wait ?? true, since);
-      });
-    });
-  };
+  ): Command =>
+    addCommand<Options>(parent, spec, async (session, invocation) => run(await load(), session, invocation));
 
 /** Help of a command leaves out the options of every command: `ringfence help options` shows them. */
 class ShortHelp extends Help {
@@ -142,13 +188,14 @@ export function commonOptionsHelp(): string {
 const habits: Readonly<Record<string, string>> = { list: 'ls', delete: 'rm', remove: 'rm' };
 
 function describe(command: Command, spec: CommandSpec): Command {
-  const { summary, about, options = [], destructive, asksIfUnsure, policy, trial, dryRun } = spec;
+  const { summary, about, options = [], destructive, asksIfUnsure, policy, trial, detach, dryRun } = spec;
   command.summary(summary).description(about === undefined ? sentence(summary) : `${sentence(summary)}\n\n${about}`);
   const habit = habits[command.name()];
   if (habit !== undefined) command.alias(habit);
   command.addHelpOption(helpOption);
   for (const option of [
     ...options,
+    ...(detach ? [detachOption] : []),
     ...(dryRun ? [dryRunOption] : []),
     ...(trial ? trialOptions : []),
     ...(policy === true ? [skipTestsOption()] : []),

@@ -9,15 +9,19 @@ export interface Family {
    * that command's family.
    */
   readonly tells?: string;
-  readonly add: (program: Command) => void;
+  readonly add: (program: Command) => void | Promise<void>;
 }
 
 /** Adds what the command line needs: the family of its first word, or all where it is no family's, as in help and in a slip of the pen. */
-export function addFamilies(program: Command, families: readonly Family[], args: readonly string[]): void {
+export async function addFamilies(
+  program: Command,
+  families: readonly Family[],
+  args: readonly string[],
+): Promise<void> {
   const [word, separator, about] = args;
   const telling = word !== undefined && separator === '--' ? families.filter(({ tells }) => tells === word) : [];
   const own = familiesOf(families, telling.length > 0 ? about : word);
-  for (const { add } of own.length > 0 ? [...own, ...telling] : families) add(program);
+  for (const { add } of own.length > 0 ? [...own, ...telling] : families) await add(program);
 }
 
 const familiesOf = (families: readonly Family[], word: string | undefined): readonly Family[] =>

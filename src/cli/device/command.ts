@@ -1,6 +1,6 @@
 /** Owns the commands about devices and the groups applied to them. */
 import { Option, type Command } from 'commander';
-import { addNoun, commandsOf, detachOption, repeated } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, repeated } from '../command-line/client-command.ts';
 import type { LabelFilter, ListChange } from './change-each.ts';
 import type { IsolateOptions } from './isolation.ts';
 import type { MoveOptions, DeviceFields, ListOptions } from './run.ts';
@@ -86,8 +86,8 @@ export function addDeviceCommands(program: Command): void {
         new Option('--hostname <name>', 'a new host name'),
         new Option('--public-key <key>', 'a new tunnel public key'),
         ...fieldOptions(),
-        detachOption(),
       ],
+      detach: true,
       examples: ['ringfence device edit edge-1 --hostname edge-01', 'ringfence device edit edge-1 --relay yes'],
     },
     (run, session, { args: [text = ''], options }) => run.edit(session, text, options),
@@ -114,10 +114,8 @@ export function addDeviceCommands(program: Command): void {
       summary: 'give a device to another member (owners only)',
       about:
         'Groups that belong to the old user leave the device. Its labels, its other groups and its isolation stay. The device token stays valid, also for anyone who copied it, until the new user replaces its secret with `ringfence token rotate`.',
-      options: [
-        new Option('--user <name|id>', 'the new user, a member of the organization').makeOptionMandatory(),
-        detachOption(),
-      ],
+      options: [new Option('--user <name|id>', 'the new user, a member of the organization').makeOptionMandatory()],
+      detach: true,
       examples: ['ringfence device move web-7 --user ada', 'ringfence device move web-7 --user ada --dry-run'],
     },
     (run, session, { args: [text = ''], options }) => run.move(session, text, options),
@@ -201,7 +199,8 @@ export function addDeviceCommands(program: Command): void {
         usage,
         summary,
         about: manyDevices,
-        options: [labelFilter(), detachOption()],
+        options: [labelFilter()],
+        detach: true,
         examples,
         policy: true,
         trial: true,
@@ -232,7 +231,8 @@ export function addDeviceCommands(program: Command): void {
         usage,
         summary,
         about: `${labelForm} A label has an effect only when a rule or a group names it.\n\n${manyDevices}`,
-        options: [labelFilter(), detachOption()],
+        options: [labelFilter()],
+        detach: true,
         policy: true,
         dryRun: true,
         examples,

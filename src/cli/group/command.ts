@@ -1,6 +1,6 @@
 /** Owns the commands about security groups and their rules. */
 import { Option, type Command } from 'commander';
-import { addNoun, commandsOf, detachOption, forceOption, repeated } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, forceOption, repeated } from '../command-line/client-command.ts';
 import type { CopyOptions, NewGroup, RuleOptions } from './run.ts';
 import type { EditOptions } from './edit.ts';
 import type { ObservationOptions } from './observation.ts';
@@ -74,7 +74,8 @@ export function addGroupCommands(program: Command): void {
       dryRun: true,
       summary: 'make a group watch only: it decides nothing, and `group observation` says what it would do',
       about: 'Devices keep exactly the policy that they would have without the group.',
-      options: [forceOption(), detachOption()],
+      options: [forceOption()],
+      detach: true,
       examples: ['ringfence group observe web', 'ringfence group observe web --dry-run'],
     },
     (run, session, { args: [text = ''] }) => run.setMode(session, text, 'observe'),
@@ -183,8 +184,8 @@ export function addGroupCommands(program: Command): void {
         new Option('-f, --file <file>', 'rules from a YAML or JSON file; - for stdin'),
         repeated('--applies-to <devices>', 'apply it to these devices automatically; `none` for no devices'),
         forceOption(),
-        detachOption(),
       ],
+      detach: true,
       examples: [
         'ringfence group edit web',
         'ringfence group edit web --applies-to label:web',

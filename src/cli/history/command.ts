@@ -2,7 +2,7 @@
  * Owns the commands about history: earlier states of groups and devices, who changed what, and how to restore a state.
  */
 import { Option, type Command } from 'commander';
-import { commandsOf, detachOption, forceOption } from '../command-line/client-command.ts';
+import { commandsOf, forceOption } from '../command-line/client-command.ts';
 import type { LogOptions } from './log.ts';
 import type { HistoryOptions } from './run.ts';
 
@@ -53,7 +53,8 @@ export function addGroupHistoryCommands(program: Command): void {
       destructive: true,
       policy: true,
       trial: true,
-      options: [forceOption(), detachOption()],
+      options: [forceOption()],
+      detach: true,
       dryRun: true,
       examples: ['ringfence group restore web 120', 'ringfence group restore web 120 --yes --wait'],
     },
@@ -82,7 +83,7 @@ export function addDeviceHistoryCommands(program: Command): void {
         'The host name, the user and the tunnel address stay. A deleted device cannot be restored: enroll it again.',
       destructive: true,
       policy: true,
-      options: [detachOption()],
+      detach: true,
       dryRun: true,
       examples: ['ringfence device restore edge-1 120', 'ringfence device restore edge-1 120 --yes --wait'],
     },

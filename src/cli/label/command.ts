@@ -1,6 +1,6 @@
 /** Owns the commands about labels: where each is used, and renaming one everywhere. */
 import { Option, type Command } from 'commander';
-import { addNoun, commandsOf, detachOption, forceOption } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, forceOption } from '../command-line/client-command.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
 const addRename = commandsOf(() => import('./rename.ts'));
@@ -26,7 +26,8 @@ export function addLabelCommands(program: Command): void {
         'If the new label is already in use, the two become one: the command says so and shows the effect before it asks. ' +
         'A label that more than 1,000 records use is not renamed. Groups of other members keep the old label, because only these members may change them, and an enrollment key cannot be changed: ' +
         'the command names the groups, and prints the commands that replace the keys.',
-      options: [forceOption(), detachOption()],
+      options: [forceOption()],
+      detach: true,
       destructive: true,
       dryRun: true,
       policy: true,
@@ -52,8 +53,8 @@ export function addUndoCommand(program: Command): void {
           '--force',
           'also overwrite later changes of the same fields, leave out what cannot come back, and bring back a guardrail that forbids everything',
         ),
-        detachOption(),
       ],
+      detach: true,
       examples: ['ringfence undo b477a832', 'ringfence undo 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
     },
     (run, session, { args: [change = ''] }) => run.undo(session, change),

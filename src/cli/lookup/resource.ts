@@ -1,4 +1,4 @@
-/** Owns what is the same for every kind of record that a plain noun is about: how one is found by a word, listed, shown and deleted. */
+/** Owns what is the same for every kind of record that a plain noun is about: who may see which, and how one is found by a word. */
 import type { Device } from '../../api/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import type { EnrollmentKey, Token, User } from '../../api/user.ts';
@@ -9,8 +9,6 @@ import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
-import type { ListForm } from '../terminal/output.ts';
-import type { Column, Layout } from '../terminal/table.ts';
 import { allDevices, deviceName, namesOfDevice } from './device.ts';
 import { allGroups, namesOfGroup } from './group.ts';
 
@@ -102,55 +100,4 @@ export function titleOf<T>({ naming }: Resource<T>, record: T): string {
 export async function wordsOf<T>(session: Session, { all, naming }: Resource<T>): Promise<readonly string[]> {
   const records = await all(session);
   return records.map(wordsFor(records, naming));
-}
-
-export const list = async <T>(session: Session, { all }: Resource<T>, form: ListForm<T>): Promise<void> =>
-  session.printList(await all(session), form);
-
-/** The columns of its list as fields, without those that are empty. */
-export const fieldsOf = <T>(
-  { columns }: { readonly columns: (layout: Layout) => readonly Column<T>[] },
-  record: T,
-  layout: Layout,
-): readonly (readonly [string, string])[] =>
-  columns({ ...layout, wide: true }).flatMap(({ head, text }) =>
-    text(record) === '' ? [] : [[head.toLowerCase(), text(record)]],
-  );
-
-export async function show<T extends object>(
-  session: Session,
-  resource: Resource<T>,
-  form: ListForm<T>,
-  text: string,
-): Promise<void> {
-  const record: T = await find(session, resource, text);
-  await session.printRecord(record, (layout) => fieldsOf(form, record, layout), resource.naming(record).id);
-}
-
-/** Asks, and does what cannot be undone: `Revoke token ci?`, `Revoked token ci.` */
-export async function remove<T extends object>(
-  session: Session,
-  resource: Resource<T>,
-  text: string,
-  act: {
-    readonly verb: 'Delete' | 'Revoke';
-    /** What goes along, in the question. */
-    readonly along?: string;
-    readonly call: (record: T, dryRun: { readonly dry_run?: true }) => Promise<T>;
-  },
-): Promise<void> {
-  const found = await find(session, resource, text);
-  const { what, naming } = resource;
-  const { verb, along = '', call } = act;
-  const title = titleOf(resource, found);
-  if (session.values.dryRun === true)
-    return session.printRecord(
-      await call(found, { dry_run: true }),
-      `Would ${verb.toLowerCase()} ${what} ${title}${along}. Nothing was written.`,
-      naming(found).id,
-    );
-  if (!(await session.confirm(`${verb} ${what} ${title}${along}?`))) return session.say('Nothing was changed.');
-  const gone = await call(found, {});
-  const { id } = naming(gone);
-  return session.printRecord(gone, `${verb}d ${what} ${title}${title === id ? '' : ` (${id})`}.`, id);
 }

@@ -6,7 +6,7 @@ import type { NftOptions } from './nft.ts';
 import type { ApplyOptions } from './apply.ts';
 import type { ExportOptions } from './export.ts';
 import type { FormatOptions } from './policy-files.ts';
-import { addNoun, commandsOf, detachOption, forceOption, repeated } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, forceOption, repeated } from '../command-line/client-command.ts';
 
 const addApply = commandsOf(() => import('./apply.ts'));
 const addDiff = commandsOf(() => import('./diff.ts'));
@@ -78,9 +78,9 @@ export function addPolicyCommands(program: Command): void {
       options: [
         ...fileOptions(),
         forceOption(),
-        detachOption(),
         new Option('--accept-moved', 'apply even if names refer to different devices than before'),
       ],
+      detach: true,
       dryRun: true,
       destructive: true,
       examples: [

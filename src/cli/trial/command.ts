@@ -1,6 +1,6 @@
 /** Owns the commands about trials: changes that are taken back unless somebody confirms them. */
 import type { Command } from 'commander';
-import { addNoun, commandsOf, detachOption, onOption, repeated } from '../command-line/client-command.ts';
+import { addNoun, commandsOf, onOption, repeated } from '../command-line/client-command.ts';
 import type { RevertOptions, WidenOptions } from './run.ts';
 
 const addCommand = commandsOf(() => import('./run.ts'));
@@ -38,7 +38,7 @@ export function addTrialCommands(program: Command): void {
         'If devices failed, reverted or went offline since the start, or if policy tests fail, the command shows them and asks; in a script, it then needs --yes. Where it would leave devices outside the scope with the default group, it asks, too; in a script, it then needs --detach.',
       policy: true,
       destructive: true,
-      options: [detachOption()],
+      detach: true,
       examples: ['ringfence trial confirm 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6'],
     },
     (run, session, { args: [text = ''] }) => run.confirm(session, text),
@@ -71,8 +71,8 @@ export function addTrialCommands(program: Command): void {
         onOption(
           'the devices that try it from now on, those that do already among them: label:edge, all-devices',
         ).makeOptionMandatory(),
-        detachOption(),
       ],
+      detach: true,
       examples: [
         'ringfence trial widen 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --on label:canary --on label:edge',
         'ringfence trial widen 01a1ed36-1a7f-70b0-8644-77cdd2d59aa6 --on all-devices --wait',

@@ -1,4 +1,4 @@
-/** Owns the implementation of the member commands. */
+/** Owns the commands about members of an organization. */
 import type { Invitation, Member, RemovedMember } from '../../api/organization.ts';
 import type { IssuedToken, Token } from '../../api/user.ts';
 import { isUuid } from '../../policy/ids.ts';
@@ -8,7 +8,7 @@ import { printable } from '../../policy/names/printable.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
-import { find, invitations, list as listAll, members, show as showOne } from '../lookup/resource.ts';
+import { find, invitations, members } from '../lookup/resource.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { compareNames, couldMean, isPartOfId } from '../../client/words/naming.ts';
 import { namedLine } from '../session/find-one.ts';
@@ -17,6 +17,8 @@ import { CliError, usageError } from '../terminal/exit.ts';
 import { shellWord } from '../terminal/text.ts';
 import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
+import type { Invocation, PlainNoun } from '../command-line/client-command.ts';
+import { listOf, showOf } from './noun.ts';
 
 const roleText = ({ role, accepted }: Member): string => (accepted === false ? `${role} (not accepted)` : role);
 
@@ -29,17 +31,125 @@ const columns = (layout: Layout): readonly Column<Member>[] => [
 
 const form = { none: 'There are no members.', id: 'user_id', sortBy: 'username', columns } as const;
 
-export const list = (session: Session): Promise<void> => listAll(session, members, form);
-export const show = (session: Session, text: string): Promise<void> => showOne(session, members, form, text);
+const personOf = ({ email, username }: Invitation): string => email ?? username ?? '';
 
-export interface AddOptions {
+const invitationColumns = (layout: Layout): readonly Column<Invitation>[] => [
+  { head: 'PERSON', text: personOf },
+  idColumn('ID', ({ id }) => id, layout),
+  { head: 'ROLE', text: ({ role }) => role },
+  { head: 'PROVIDER', text: ({ issuer }) => issuer },
+  { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) },
+];
+
+const invitationForm = { none: 'There are no invitations.', columns: invitationColumns } as const;
+
+const plain = { resource: members, form };
+
+export const memberNoun: PlainNoun = {
+  word: 'member',
+  summary: 'members of the organization',
+  commands: [
+    listOf(plain, { usage: 'list', summary: 'list members', examples: ['ringfence member list --org acme'] }),
+    showOf(plain, { usage: 'show <user>', summary: 'show a member', examples: ['ringfence member show ada'] }),
+    {
+      usage: 'add <user>',
+      dryRun: true,
+      summary: 'make a user a member, now or at the first sign-in',
+      about:
+        'An e-mail address invites the person: whoever signs in with this address, verified by the identity provider, becomes a member. To add a user whose name is such an address, use the id. A server without an identity provider knows only names. With --at-sign-in a name at the provider works too; use it only where people cannot choose their names there. Invitations expire, and end when the owner who made them is no longer an owner.',
+      options: [
+        {
+          flags: '--role <role>',
+          help: 'the role of the new member',
+          choices: ['member', 'owner'],
+          fallback: 'member',
+        },
+        {
+          flags: '--at-sign-in',
+          help: 'invite by the name at the identity provider, also if there is no such user yet',
+        },
+        { flags: '--issuer <url>', help: 'the identity provider, if the server has several' },
+        {
+          flags: '--expires <time>',
+          help: 'end of an invitation: a time, or 2d, 12h from now (default: 7 days from now)',
+        },
+      ],
+      examples: [
+        'ringfence member add ada',
+        'ringfence member add kim@example.org --role owner',
+        'ringfence member add kim --at-sign-in --expires 2d',
+      ],
+      run: (session, { args: [text = ''], options }: Invocation<AddOptions>) => add(session, text, options),
+    },
+    listOf(
+      { resource: invitations, form: invitationForm },
+      {
+        usage: 'invitations',
+        summary: 'list people who become members when they sign in',
+        examples: ['ringfence member invitations'],
+      },
+    ),
+    {
+      usage: 'uninvite <person>',
+      dryRun: true,
+      summary: 'revoke an invitation, by its e-mail address, name or id',
+      examples: ['ringfence member uninvite kim@example.org'],
+      run: (session, { args: [text = ''] }) => uninvite(session, text),
+    },
+    {
+      usage: 'role <user> <role>',
+      dryRun: true,
+      summary: 'make a member an owner, or an owner a member',
+      about:
+        'The role is owner or member. A new owner has the rights at once and counts as an owner once it has accepted (`ringfence member accept`). An organization always keeps at least one owner who has accepted.',
+      examples: ['ringfence member role ada owner'],
+      run: (session, { args: [text = '', role = ''] }) => setRole(session, text, role),
+    },
+    {
+      usage: 'accept',
+      dryRun: true,
+      summary: 'accept that somebody else made you an owner',
+      about:
+        'You have the rights of an owner at once. Until you accept, or make a change that only an owner may make, you do not count as an owner who stays: the others cannot leave the organization to you, and it does not count among the organizations that you may own.',
+      examples: ['ringfence member accept --org acme'],
+      run: accept,
+    },
+    {
+      usage: 'remove <user>',
+      dryRun: true,
+      policy: true,
+      summary: 'remove a member, and delete the devices and groups of the member in the organization',
+      about:
+        "With --keep-devices the member's devices become yours and stay enrolled; their tokens stay valid until you rotate them, also for anyone who copied them. To rotate all of them and show the new ones, use --rotate-tokens; then put the new tokens on the devices. The groups that the member owned are removed from these devices; " +
+        'if the default group would then apply to a device, the command stops. To continue anyway, use --detach.',
+      destructive: true,
+      options: [
+        { flags: '--keep-devices', help: 'take over the devices of the member instead of deleting them' },
+        {
+          flags: '--rotate-tokens',
+          help: 'with --keep-devices: end the old tokens of these devices and show new ones',
+        },
+      ],
+      detach: true,
+      examples: [
+        'ringfence member remove ada',
+        'ringfence member remove ada --keep-devices',
+        'ringfence member remove ada --keep-devices --rotate-tokens -o json',
+        'ringfence member remove ada --yes --wait',
+      ],
+      run: (session, { args: [text = ''], options }: Invocation<RemoveOptions>) => remove(session, text, options),
+    },
+  ],
+};
+
+interface AddOptions {
   readonly role?: 'member' | 'owner';
   readonly atSignIn?: true;
   readonly issuer?: string;
   readonly expires?: string;
 }
 
-export async function add(session: Session, text: string, options: AddOptions): Promise<void> {
+async function add(session: Session, text: string, options: AddOptions): Promise<void> {
   const { role = 'member', atSignIn } = options;
   const client = await session.client();
   if (atSignIn === true || (await isAddress(client, text))) return invite(session, text, options);
@@ -91,20 +201,7 @@ async function invite(session: Session, text: string, options: AddOptions): Prom
   );
 }
 
-const personOf = ({ email, username }: Invitation): string => email ?? username ?? '';
-
-const invitationColumns = (layout: Layout): readonly Column<Invitation>[] => [
-  { head: 'PERSON', text: personOf },
-  idColumn('ID', ({ id }) => id, layout),
-  { head: 'ROLE', text: ({ role }) => role },
-  { head: 'PROVIDER', text: ({ issuer }) => issuer },
-  { head: 'EXPIRES', text: ({ expires_at }) => shortTime(expires_at) },
-];
-
-export const listInvitations = (session: Session): Promise<void> =>
-  listAll(session, invitations, { none: 'There are no invitations.', columns: invitationColumns });
-
-export async function uninvite(session: Session, text: string): Promise<void> {
+async function uninvite(session: Session, text: string): Promise<void> {
   const { organization_id, id } = await find(session, invitations, text);
   const gone = await (await session.client()).invitations.revoke(organization_id, id);
   return session.printRecord(gone, `Revoked the invitation of ${personOf(gone)}.`);
@@ -135,7 +232,7 @@ async function knownUsers(session: Session): Promise<readonly { readonly id: str
   }
 }
 
-export async function setRole(session: Session, text: string, role: string): Promise<void> {
+async function setRole(session: Session, text: string, role: string): Promise<void> {
   if (role !== 'owner' && role !== 'member')
     throw usageError(`the role is owner or member, not ${JSON.stringify(role)}`);
   const client = await session.client();
@@ -149,7 +246,7 @@ export async function setRole(session: Session, text: string, role: string): Pro
   );
 }
 
-export async function accept(session: Session): Promise<void> {
+async function accept(session: Session): Promise<void> {
   const client = await session.client();
   const organization = await session.organization();
   const { id } = await client.whoAmI();
@@ -157,12 +254,12 @@ export async function accept(session: Session): Promise<void> {
   await session.printRecord(member, 'You are an owner of the organization.', member.user_id);
 }
 
-export interface RemoveOptions {
+interface RemoveOptions {
   readonly keepDevices?: true;
   readonly rotateTokens?: true;
 }
 
-export async function remove(session: Session, text: string, options: RemoveOptions): Promise<void> {
+async function remove(session: Session, text: string, options: RemoveOptions): Promise<void> {
   const { keepDevices, rotateTokens } = options;
   if (rotateTokens === true && keepDevices !== true)
     throw usageError('--rotate-tokens needs --keep-devices: the tokens of deleted devices end anyway');

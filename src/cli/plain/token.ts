@@ -1,19 +1,12 @@
-/** Owns the implementation of the token commands. */
+/** Owns the commands about tokens. */
 import type { IssuedToken } from '../../api/user.ts';
 import { shortId } from '../../client/words/short-id.ts';
-import {
-  fieldsOf,
-  find,
-  list as listAll,
-  remove as removeOne,
-  show as showOne,
-  tokens,
-  users,
-  type NamedToken,
-} from '../lookup/resource.ts';
+import type { Invocation, PlainNoun } from '../command-line/client-command.ts';
+import { find, tokens, users, type NamedToken } from '../lookup/resource.ts';
 import type { Session } from '../session/session.ts';
 import { idColumn, type Column, type Layout } from '../terminal/table.ts';
 import { readExpiry, shortTime } from '../terminal/time.ts';
+import { deletionOf, listOf, showOf, fieldsOf } from './noun.ts';
 
 const columns = (layout: Layout): readonly Column<NamedToken>[] => [
   { head: 'NAME', text: ({ name }) => name },
@@ -27,16 +20,70 @@ const columns = (layout: Layout): readonly Column<NamedToken>[] => [
 
 const form = { none: 'You have no tokens.', sortBy: 'name', columns } as const;
 
-export const list = (session: Session): Promise<void> => listAll(session, tokens, form);
-export const show = (session: Session, text: string): Promise<void> => showOne(session, tokens, form, text);
+const plain = { resource: tokens, form };
 
-export interface NewToken {
+export const tokenNoun: PlainNoun = {
+  word: 'token',
+  summary: 'tokens that act for a user',
+  commands: [
+    listOf(plain, {
+      usage: 'list',
+      summary: 'list your tokens, without their secrets',
+      examples: ['ringfence token list'],
+    }),
+    showOf(plain, {
+      usage: 'show <token>',
+      summary: 'show a token, without its secret',
+      examples: ['ringfence token show ci'],
+    }),
+    {
+      usage: 'create [name]',
+      dryRun: true,
+      summary: 'create a token; its secret is shown only once',
+      options: [
+        { flags: '--user <name|id>', help: 'for another user (administrators only)' },
+        { flags: '--expires <time>', help: 'expiry time: a time like 2030-01-31T00:00:00Z, or 90d, 12h, 30m from now' },
+        { flags: '--read-only', help: 'the token cannot write' },
+      ],
+      examples: ['ringfence token create ci --expires 90d', 'ringfence token create dashboard --read-only -q > token'],
+      run: (session, { args: [name], options }: Invocation<NewToken>) => create(session, name, options),
+    },
+    {
+      usage: 'rotate <token>',
+      dryRun: true,
+      summary: 'replace the secret of a token; the old secret stops working immediately',
+      destructive: true,
+      options: [
+        {
+          flags: '--by-device',
+          help: "of an enrolled device's token: its agent makes the new secret, at once if it is connected; the old secret stops when the new one is first used",
+        },
+      ],
+      examples: [
+        'ringfence token rotate ci',
+        'ringfence token rotate ci --yes -q > token',
+        'ringfence token rotate web-1 --by-device',
+      ],
+      run: (session, { args: [text = ''], options }: Invocation<{ readonly byDevice?: boolean }>) =>
+        rotate(session, text, options),
+    },
+    deletionOf(plain, {
+      usage: 'delete <token>',
+      summary: 'revoke a token and close its open streams',
+      examples: ['ringfence token delete ci --yes'],
+      verb: 'Revoke',
+      call: (client, { id }, options) => client.tokens.revoke(id, options),
+    }),
+  ],
+};
+
+interface NewToken {
   readonly user?: string;
   readonly expires?: string;
   readonly readOnly?: boolean;
 }
 
-export async function create(session: Session, name: string | undefined, options: NewToken): Promise<void> {
+async function create(session: Session, name: string | undefined, options: NewToken): Promise<void> {
   const client = await session.client();
   const body = {
     ...(name !== undefined && { name }),
@@ -55,11 +102,7 @@ async function showSecret(session: Session, token: IssuedToken): Promise<void> {
   session.say('Save the token now. You cannot see it again.');
 }
 
-export async function rotate(
-  session: Session,
-  text: string,
-  { byDevice }: { readonly byDevice?: boolean },
-): Promise<void> {
+async function rotate(session: Session, text: string, { byDevice }: { readonly byDevice?: boolean }): Promise<void> {
   const found = await find(session, tokens, text);
   const by =
     byDevice === true ? 'the device makes another secret, and the old one ends when that is first used' : undefined;
@@ -85,9 +128,3 @@ export async function rotate(
   const { token, ...rotated } = await client.tokens.rotate(found.id);
   if (token !== undefined) return showSecret(session, { ...rotated, token });
 }
-
-export const remove = (session: Session, text: string): Promise<void> =>
-  removeOne(session, tokens, text, {
-    verb: 'Revoke',
-    call: async ({ id }, options) => (await session.client()).tokens.revoke(id, options),
-  });

@@ -1,15 +1,80 @@
-/** Owns the implementation of the organization commands. */
+/** Owns the commands about organizations. */
 import type { Organization, UpdateOrganization } from '../../api/organization.ts';
 import { usageError } from '../terminal/exit.ts';
 import { readProfiles, writeProfiles } from '../session/profile.ts';
 import type { Session } from '../session/session.ts';
-import { list as listAll, organizations, remove as removeOne } from '../lookup/resource.ts';
+import { organizations } from '../lookup/resource.ts';
 import { idColumn } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
+import type { Invocation, PlainNoun } from '../command-line/client-command.ts';
+import { deletionOf } from './noun.ts';
 
-export async function list(session: Session): Promise<void> {
+interface EditedOrganization extends Pick<UpdateOrganization, 'name' | 'description' | 'observe'> {
+  readonly refuseWith?: UpdateOrganization['refuse_with'];
+}
+
+export const organizationNoun: PlainNoun = {
+  word: 'org',
+  summary: 'organizations',
+  commands: [
+    {
+      usage: 'list',
+      summary: 'list your organizations',
+      examples: ['ringfence org list'],
+      run: list,
+    },
+    {
+      usage: 'show [org]',
+      summary: 'show an organization',
+      examples: ['ringfence org show', 'ringfence org show acme'],
+      run: (session, { args: [text] }) => show(session, text),
+    },
+    {
+      usage: 'create <name>',
+      dryRun: true,
+      summary: 'create an organization, with its default group',
+      options: [{ flags: '--description <text>', help: 'free text' }],
+      examples: ['ringfence org create acme', 'ringfence org create acme --description "Acme, all sites"'],
+      run: (session, { args: [name = ''], options }: Invocation<Pick<UpdateOrganization, 'description'>>) =>
+        create(session, name, options),
+    },
+    {
+      usage: 'edit [org]',
+      dryRun: true,
+      summary: 'rename or describe an organization, or set what its agents record',
+      about: '`observe` is what agents record of the traffic; only owners set it, and the audit shows it.',
+      options: [
+        { flags: '--name <name>', help: 'a new name' },
+        { flags: '--description <text>', help: 'free text' },
+        { flags: '--observe <what>', help: 'what agents record', choices: ['off', 'counters', 'refused', 'all'] },
+        { flags: '--refuse-with <how>', help: 'whether refused packets are answered', choices: ['drop', 'reject'] },
+      ],
+      examples: ['ringfence org edit acme --name "Acme Inc."', 'ringfence org edit --observe refused'],
+      run: (session, { args: [text], options }: Invocation<EditedOrganization>) => edit(session, text, options),
+    },
+    deletionOf(
+      { resource: organizations },
+      {
+        usage: 'delete <org>',
+        summary: 'delete an organization with everything in it',
+        examples: ['ringfence org delete acme'],
+        verb: 'Delete',
+        along: ' with all its devices, groups and members',
+        call: (client, { id }, options) => client.organizations.delete(id, options),
+      },
+    ),
+    {
+      usage: 'use <org>',
+      summary: 'set the organization that commands use',
+      examples: ['ringfence org use acme'],
+      run: (session, { args: [text = ''] }) => use(session, text),
+    },
+  ],
+};
+
+async function list(session: Session): Promise<void> {
   const { profile } = await session.profile();
-  await listAll(session, organizations, {
+  await session.printList(await organizations.all(session), {
     none: 'You are in no organization. To create one, run `ringfence org create NAME`.',
     sortBy: 'name',
     columns: (layout) => [
@@ -23,7 +88,7 @@ export async function list(session: Session): Promise<void> {
   });
 }
 
-export async function show(session: Session, text: string | undefined): Promise<void> {
+async function show(session: Session, text: string | undefined): Promise<void> {
   const client = await session.client();
   const id = text === undefined ? await session.organization() : (await session.findOrganization(text)).id;
   const [organization, members, groups] = await Promise.all([
@@ -49,7 +114,7 @@ export async function show(session: Session, text: string | undefined): Promise<
 const printChange = (session: Session, verb: string, organization: Organization): Promise<void> =>
   session.printRecord(organization, `${verb} organization ${organization.name} (${organization.id}).`);
 
-export async function create(
+async function create(
   session: Session,
   name: string,
   { description }: { readonly description?: string },
@@ -65,15 +130,11 @@ export async function create(
   session.say(`Commands still use another organization. To switch, run: ringfence org use ${word}`);
 }
 
-export async function edit(
+async function edit(
   session: Session,
   text: string | undefined,
-  {
-    refuseWith,
-    ...fields
-  }: Omit<UpdateOrganization, 'refuse_with'> & { readonly refuseWith?: UpdateOrganization['refuse_with'] },
+  { name, description, observe, refuseWith }: EditedOrganization,
 ): Promise<void> {
-  const { name, description, observe } = fields;
   if ([name, description, observe, refuseWith].every((one) => one === undefined))
     throw usageError('nothing to change: give --name, --description, --observe or --refuse-with');
   const id = text === undefined ? await session.organization() : (await session.findOrganization(text)).id;
@@ -91,14 +152,7 @@ export async function edit(
   return printChange(session, 'Changed', organization);
 }
 
-export const remove = (session: Session, text: string): Promise<void> =>
-  removeOne(session, organizations, text, {
-    verb: 'Delete',
-    along: ' with all its devices, groups and members',
-    call: async ({ id }, options) => (await session.client()).organizations.delete(id, options),
-  });
-
-export async function use(session: Session, text: string): Promise<void> {
+async function use(session: Session, text: string): Promise<void> {
   const { id, name: organization } = await session.findOrganization(text);
   const stored = await readProfiles(session.profilesFile);
   const { name, profile } = await session.profile();

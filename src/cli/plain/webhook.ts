@@ -1,12 +1,89 @@
-/** Owns the implementation of the webhook commands. */
+/** Owns the commands about webhooks: where alerts go. */
 import { alertEvents, type AlertEvent } from '../../api/alerts/events.ts';
 import type { Webhook } from '../../api/alerts/webhook.ts';
-import { find, remove as removeOne, titleOf, webhooks } from '../lookup/resource.ts';
+import { find, titleOf, webhooks } from '../lookup/resource.ts';
 import type { Session } from '../session/session.ts';
 import { usageError } from '../terminal/exit.ts';
 import { shortTime } from '../terminal/time.ts';
+import type { Invocation, OptionText, PlainNoun } from '../command-line/client-command.ts';
+import { deletionOf } from './noun.ts';
 
-export interface WebhookOptions {
+const fieldOptions: readonly OptionText[] = [
+  {
+    flags: '--event <event>',
+    help: 'device.failed, device.reverted, device.drift_repaired, device.offline, enrollment_key.expiring, policy_test.failing, rule.expiring, trial.started, trial.confirmed, trial.reverted or trial.expired (default: all)',
+    repeats: true,
+  },
+  { flags: '--name <name>', help: 'a name for the webhook' },
+  {
+    flags: '--offline-after <seconds>',
+    help: 'how long a device may be offline before the server sends device.offline (default: 900)',
+  },
+];
+
+export const webhookNoun: PlainNoun = {
+  word: 'webhook',
+  summary: 'alerts to a URL: devices that fail, drift or go offline, and keys that expire (owners only)',
+  commands: [
+    {
+      usage: 'create <url>',
+      dryRun: true,
+      summary: 'send alerts to a URL; the command shows the signing secret only once',
+      about:
+        'The operator of the server must allow the host (`ringfence server --webhook-hosts`). ' +
+        'The server signs deliveries as Standard Webhooks specifies (webhook-id, webhook-timestamp, webhook-signature).',
+      options: fieldOptions,
+      examples: ['ringfence webhook create https://hooks.example.com/ringfence --event device.failed'],
+      run: (session, { args: [url = ''], options }: Invocation<WebhookOptions>) => create(session, url, options),
+    },
+    { usage: 'list', summary: 'list webhooks', examples: ['ringfence webhook list'], run: list },
+    {
+      usage: 'edit <webhook>',
+      dryRun: true,
+      summary: 'change a webhook, named by its id, its name or its URL',
+      options: [{ flags: '--url <url>', help: 'a new URL' }, ...fieldOptions],
+      examples: ['ringfence webhook edit pager --offline-after 3600'],
+      run: (session, { args: [text = ''], options }: Invocation<WebhookOptions & { readonly url?: string }>) =>
+        edit(session, text, options),
+    },
+    {
+      usage: 'confirm <webhook>',
+      dryRun: true,
+      summary: 'let a paused webhook send again, and answer for it from now on',
+      about: 'A webhook is paused when the owner who set it up is removed or becomes a member.',
+      examples: ['ringfence webhook confirm pager'],
+      run: (session, { args: [text = ''] }) => confirm(session, text),
+    },
+    {
+      usage: 'test <webhook>',
+      dryRun: true,
+      summary: 'send a test to a webhook',
+      about: '`ringfence webhook deliveries` shows the result.',
+      examples: ['ringfence webhook test pager'],
+      run: (session, { args: [text = ''] }) => test(session, text),
+    },
+    {
+      usage: 'deliveries <webhook>',
+      summary: 'show the deliveries of a webhook, newest first',
+      options: [{ flags: '--limit <number>', help: 'maximum number of deliveries', fallback: '20' }],
+      examples: ['ringfence webhook deliveries pager'],
+      run: (session, { args: [text = ''], options }: Invocation<{ readonly limit: string }>) =>
+        deliveries(session, text, options),
+    },
+    deletionOf(
+      { resource: webhooks },
+      {
+        usage: 'delete <webhook>',
+        summary: 'delete a webhook and its pending deliveries',
+        examples: ['ringfence webhook delete pager'],
+        verb: 'Delete',
+        call: (client, { organization_id, id }, options) => client.webhooks.delete(organization_id, id, options),
+      },
+    ),
+  ],
+};
+
+interface WebhookOptions {
   readonly event?: readonly string[];
   readonly name?: string;
   readonly offlineAfter?: string;
@@ -36,7 +113,7 @@ const bodyOf = ({ event, name, offlineAfter }: WebhookOptions) => ({
 
 const nameOf = (webhook: Webhook): string => titleOf(webhooks, webhook);
 
-export async function create(session: Session, url: string, options: WebhookOptions): Promise<void> {
+async function create(session: Session, url: string, options: WebhookOptions): Promise<void> {
   const client = await session.client();
   const body = { url, events: alertEvents, ...bodyOf(options) };
   const made = await client.webhooks.create(await session.organization(), body);
@@ -53,7 +130,7 @@ export async function create(session: Session, url: string, options: WebhookOpti
   );
 }
 
-export async function list(session: Session): Promise<void> {
+async function list(session: Session): Promise<void> {
   const all = await webhooks.all(session);
   await session.printList(all, {
     none: 'There are no webhooks.',
@@ -72,7 +149,7 @@ export async function list(session: Session): Promise<void> {
   }
 }
 
-export async function confirm(session: Session, text: string): Promise<void> {
+async function confirm(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const { organization_id, id } = await find(session, webhooks, text);
   const confirmed = await client.webhooks.update(organization_id, id, { paused: false });
@@ -82,7 +159,7 @@ export async function confirm(session: Session, text: string): Promise<void> {
 /** What people set of it: every edit gives it another time. */
 const fieldsIn = ({ updated_at: _at, ...fields }: Webhook): string => JSON.stringify(fields);
 
-export async function edit(
+async function edit(
   session: Session,
   text: string,
   options: WebhookOptions & { readonly url?: string },
@@ -102,7 +179,7 @@ export async function edit(
   );
 }
 
-export async function test(session: Session, text: string): Promise<void> {
+async function test(session: Session, text: string): Promise<void> {
   const client = await session.client();
   const webhook = await find(session, webhooks, text);
   const sent = await client.webhooks.test(webhook.organization_id, webhook.id);
@@ -110,7 +187,7 @@ export async function test(session: Session, text: string): Promise<void> {
   await session.printRecord(sent, table);
 }
 
-export async function deliveries(session: Session, text: string, options: { readonly limit: string }): Promise<void> {
+async function deliveries(session: Session, text: string, options: { readonly limit: string }): Promise<void> {
   const limit = readNumber(options.limit, 'a number of deliveries');
   const client = await session.client();
   const { organization_id, id } = await find(session, webhooks, text);
@@ -127,10 +204,3 @@ export async function deliveries(session: Session, text: string, options: { read
     ],
   });
 }
-
-export const remove = (session: Session, text: string): Promise<void> =>
-  removeOne(session, webhooks, text, {
-    verb: 'Delete',
-    call: async ({ organization_id, id }, options) =>
-      (await session.client()).webhooks.delete(organization_id, id, options),
-  });

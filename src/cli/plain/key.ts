@@ -1,17 +1,19 @@
-/** Owns the implementation of the enrollment key commands. */
+/** Owns the commands about enrollment keys. */
 import type { EnrollmentKey } from '../../api/user.ts';
-import { writeEnrollmentKey } from '../../policy/names/enrollment-key.ts';
-import { labelsIn } from '../../client/words/unknown-labels.ts';
 import { addressForDevices, isLoopback } from '../../client/words/server-address.ts';
-import { usageError } from '../terminal/exit.ts';
-import { readLabels } from '../terminal/label.ts';
-import type { Session } from '../session/session.ts';
-import { idColumn, type Column, type Layout } from '../terminal/table.ts';
-import { readExpiry, shortTime } from '../terminal/time.ts';
+import { labelsIn } from '../../client/words/unknown-labels.ts';
+import { writeEnrollmentKey } from '../../policy/names/enrollment-key.ts';
+import type { Invocation, PlainNoun } from '../command-line/client-command.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups, groupIds } from '../lookup/group.ts';
-import { fieldsOf, keys, list as listAll, remove as removeOne, show as showOne } from '../lookup/resource.ts';
-import { labelDoubts, askAbout } from '../session/ask-about.ts';
+import { keys } from '../lookup/resource.ts';
+import { askAbout, labelDoubts } from '../session/ask-about.ts';
+import type { Session } from '../session/session.ts';
+import { usageError } from '../terminal/exit.ts';
+import { readLabels } from '../terminal/label.ts';
+import { idColumn, type Column, type Layout } from '../terminal/table.ts';
+import { readExpiry, shortTime } from '../terminal/time.ts';
+import { deletionOf, listOf, showOf, fieldsOf } from './noun.ts';
 
 const columns = (layout: Layout): readonly Column<EnrollmentKey>[] => [
   { head: 'NAME', text: ({ name }) => name },
@@ -28,17 +30,66 @@ const form = {
   columns,
 } as const;
 
-export const list = (session: Session): Promise<void> => listAll(session, keys, form);
-export const show = (session: Session, text: string): Promise<void> => showOne(session, keys, form, text);
+const plain = { resource: keys, form };
 
-export interface NewKey {
+export const keyNoun: PlainNoun = {
+  word: 'key',
+  summary: 'enrollment keys, which let agents register devices',
+  commands: [
+    listOf(plain, {
+      usage: 'list',
+      summary: 'list your enrollment keys, without their secrets',
+      examples: ['ringfence key list'],
+    }),
+    showOf(plain, {
+      usage: 'show <key>',
+      summary: 'show an enrollment key, without its secret',
+      examples: ['ringfence key show lab'],
+    }),
+    {
+      usage: 'create [name]',
+      dryRun: true,
+      asksIfUnsure: true,
+      summary:
+        'create an enrollment key, which carries server and organization; it is shown only once and expires after 24 hours unless --expires says otherwise',
+      options: [
+        { flags: '--uses <number>', help: 'how many devices the key can register', fallback: '1' },
+        {
+          flags: '--expires <time>',
+          help: 'expiry time: a time like 2030-01-31T00:00:00Z, or 7d, 12h, 30m from now (default: 24 hours from now)',
+        },
+        { flags: '--group <name|id>', help: 'a group for every device that registers with the key', repeats: true },
+        {
+          flags: '--label <label>',
+          help: 'a label for every device that registers with the key (owners only)',
+          repeats: true,
+        },
+      ],
+      examples: [
+        'ringfence key create lab --uses 10 --expires 7d',
+        'ringfence key create app-servers --label app --label prod --uses 20',
+        'KEY=$(ringfence key create lab -q)',
+      ],
+      run: (session, { args: [name], options }: Invocation<NewKey>) => create(session, name, options),
+    },
+    deletionOf(plain, {
+      usage: 'delete <key>',
+      summary: 'revoke an enrollment key',
+      examples: ['ringfence key delete lab'],
+      verb: 'Revoke',
+      call: (client, { organization_id, id }, options) => client.enrollmentKeys.revoke(organization_id, id, options),
+    }),
+  ],
+};
+
+interface NewKey {
   readonly uses?: string;
   readonly expires?: string;
   readonly group?: readonly string[];
   readonly label?: readonly string[];
 }
 
-export async function create(session: Session, name: string | undefined, options: NewKey): Promise<void> {
+async function create(session: Session, name: string | undefined, options: NewKey): Promise<void> {
   const { uses = '1', expires, group = [], label = [] } = options;
   if (!/^\d{1,9}$/.test(uses)) throw usageError(`\`${uses}\` is not a number of uses`);
   const labels = readLabels(label);
@@ -74,10 +125,3 @@ async function askAboutKeyLabels(session: Session, labels: readonly string[]): P
   const known = new Set([...labelsIn(groups), ...devices.flatMap((device) => device.labels ?? [])]);
   await askAbout(session, labelDoubts(labels, known));
 }
-
-export const remove = (session: Session, text: string): Promise<void> =>
-  removeOne(session, keys, text, {
-    verb: 'Revoke',
-    call: async ({ organization_id, id }, options) =>
-      (await session.client()).enrollmentKeys.revoke(organization_id, id, options),
-  });
