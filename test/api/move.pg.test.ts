@@ -132,37 +132,6 @@ test('a move that leaves the device with the default group is 409 would_open, un
   expect(moved).not.toHaveProperty('security_groups');
 });
 
-test('a move that opens the device only outside the scope of a trial, or only after the trial, is 409 would_open too', async () => {
-  for (const scope of ['&scope=label:canary', '']) {
-    const { place, own, device, move, receiver } = await settle('own');
-    const path = `${place.base.replace('/organizations/', '/user/')}/security_groups/${own.id}`;
-    const query = `?confirm_within=600&detach=true${scope}`;
-    await place.member.api.expect(200, 'PATCH', `${path}${query}`, { mode: 'observe' });
-    expect(await move(409, receiver.id)).toMatchObject({ code: 'would_open', devices: [device.id] });
-    await move(200, receiver.id, '?detach=true');
-  }
-});
-
-test('a move that takes a watch-only group from a device that is open on trial opens nothing', async () => {
-  const { place, shared, own, read, move, receiver } = await settle();
-  const path = `${place.base.replace('/organizations/', '/user/')}/security_groups/${own.id}`;
-  await place.member.api.expect(200, 'PATCH', path, { mode: 'observe' });
-  const tried = `${place.base}/security_groups/${shared.id}?confirm_within=600&detach=true`;
-  await place.owner.api.expect(200, 'PATCH', tried, { mode: 'observe' });
-  await move(200, receiver.id);
-  expect(await read()).toMatchObject({ user_id: receiver.id, security_groups: [shared.id] });
-});
-
-test('a move is 409 while the list of the device is on trial, and works after the trial', async () => {
-  const { place, shared, path, read, move, receiver } = await settle();
-  const list = { security_groups: [shared.id] };
-  const { trial } = await place.owner.api.expect(200, 'PATCH', `${path}?confirm_within=3600`, list);
-  expect(await move(409, receiver.id)).toMatchObject({ code: 'trial_pending' });
-  expect((await read()).user_id).toBe(place.member.id);
-  await place.owner.api.expect(200, 'POST', `${place.base}/trials/${trial.id}/revert`);
-  expect(await move(200, receiver.id)).toMatchObject({ user_id: receiver.id, security_groups: [shared.id] });
-});
-
 test('a move that breaks a policy test is 422, unless an owner skips the tests', async () => {
   const { place, device, read, move, receiver } = await settle();
   const { owner, base } = place;

@@ -43,47 +43,6 @@ describe('a label', () => {
     await patchDevice(place, 200, made.id, { labels: [] }, '?detach=true');
     expect(await reasons(place, made.id)).toEqual(['default']);
   });
-
-  test('goes where another group stays, by label or by list', async () => {
-    const place = await newPlace(stage.server);
-    const listed = await group(place);
-    await group(place, label('db'));
-    await group(place, label('prod'));
-    const byLabel = await device(place, { labels: ['db', 'prod'] });
-    const byList = await device(place, { labels: ['db'], security_groups: [listed.id] });
-    await patchDevice(place, 200, byLabel.id, { labels: ['prod'] });
-    await patchDevice(place, 200, byList.id, { labels: [] });
-    const exchanged = await device(place, { labels: ['db'] });
-    await patchDevice(place, 200, exchanged.id, { labels: [], security_groups: [listed.id] });
-    expect(await Promise.all([byLabel, byList, exchanged].map(({ id }) => reasons(place, id)))).toEqual([
-      ['label'],
-      ['list'],
-      ['list'],
-    ]);
-  });
-
-  test('is not taken off in the PATCH that empties the list either, while emptying the list alone is asking', async () => {
-    const place = await newPlace(stage.server);
-    const listed = await group(place);
-    await group(place, label('db'));
-    const both = await device(place, { labels: ['db', 'other'], security_groups: [listed.id] });
-    const problem = await patchDevice(place, 409, both.id, { labels: ['other'], security_groups: [] });
-    expect(problem).toMatchObject({ code: 'would_open', devices: [both.id] });
-    const plain = await device(place, { labels: ['other'], security_groups: [listed.id] });
-    await patchDevice(place, 200, plain.id, { labels: [], security_groups: [] });
-    expect(await reasons(place, plain.id)).toEqual(['default']);
-  });
-
-  test('that only brought a guardrail is no group: it goes, and a guardrail that stays does not count as one', async () => {
-    const place = await newPlace(stage.server);
-    const forbid = { guardrail: 'forbid', inbound_rules: [{ ip_protocol: 'tcp', from_port: 23, to_port: 23 }] };
-    await group(place, { ...forbid, ...label('guarded') });
-    await group(place, label('db'));
-    const guarded = await device(place, { labels: ['guarded'] });
-    await patchDevice(place, 200, guarded.id, { labels: [] });
-    const both = await device(place, { labels: ['db', 'guarded'] });
-    expect(await patchDevice(place, 409, both.id, { labels: ['guarded'] })).toMatchObject({ code: 'would_open' });
-  });
 });
 
 describe('a group that applies by label', () => {

@@ -258,17 +258,6 @@ describe('no device opens unasked', () => {
     await patchDevice(place, 200, labelled, list);
     expect(await patchDevice(place, 409, labelled, { labels: [] })).toMatchObject({ code: 'would_open' });
   });
-
-  test('when its list is left with groups that enforce only as long as they are tried', async () => {
-    const place = await newPlace(stage.server);
-    const [tried, lasting] = [await group(place, { mode: 'observe' }), await group(place)];
-    const made = await device(place, { security_groups: [lasting.id] });
-    const { trial } = await patchGroup(place, 200, tried, { mode: 'enforce' }, '?confirm_within=600');
-    const list = { security_groups: [tried.id] };
-    expect(await patchDevice(place, 409, made, list)).toMatchObject({ code: 'would_open', devices: [made.id] });
-    await place.owner.api.expect(200, 'POST', `${place.base}/trials/${trial.id}/confirm`);
-    await patchDevice(place, 200, made, list);
-  });
 });
 
 describe('the observation of a watch-only group', () => {

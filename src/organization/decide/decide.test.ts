@@ -790,6 +790,7 @@ describe('the list of a device', () => {
 describe('devices that a write leaves with only the default group', () => {
   const db = group('by label', { applies_to: labels('db') });
   const listed = group('listed');
+  const guarding = group('guarding', { applies_to: labels('guarded'), guardrail: 'forbid' });
   const defaults = group('default', { is_default: true });
   const opened = (
     before: readonly (GroupContent | DeviceContent)[],
@@ -814,6 +815,18 @@ describe('devices that a write leaves with only the default group', () => {
     applies_to: [],
     ...more,
   });
+
+  // It applied to `db` before, and is tried elsewhere by the devices of the scope.
+  const movedOn = {
+    ...group('moved', { applies_to: labels('app') }),
+    trial: trial(beforeTrial({ applies_to: labels('db') }), labels('canary')),
+  };
+  const wider = { ...movedOn, trial: trial(beforeTrial({ applies_to: labels('db') })) };
+  const triedEmpty = trial({ security_groups: [groupId('listed')] }, labels('canary'));
+  const [starts, stops] = [
+    { ...group('starts'), trial: trial(beforeTrial({ mode: 'observe' }), labels('edge'), 'starting') },
+    { ...watched(group('stops')), trial: trial(beforeTrial({}), labels('canary'), 'stopping') },
+  ];
 
   it.each([
     [
@@ -847,6 +860,21 @@ describe('devices that a write leaves with only the default group', () => {
       [],
       'none opens',
     ],
+    [
+      'the label goes, and a list comes',
+      [db, listed, d({ labels: ['db'] })],
+      [db, listed, d({ list: ['listed'] })],
+      [],
+      'none opens',
+    ],
+    [
+      'the label goes, and that of a guardrail stays',
+      [db, guarding, d({ labels: ['db', 'guarded'] })],
+      [db, guarding, d({ labels: ['guarded'] })],
+      [],
+      'would_open',
+    ],
+    ['the label of a guardrail goes', [guarding, d({ labels: ['guarded'] })], [guarding, d()], [], 'none opens'],
     [
       'the group stops to apply by label',
       [db, d({ labels: ['db'] })],
@@ -946,6 +974,55 @@ describe('devices that a write leaves with only the default group', () => {
         { ...watched(db), trial: trial(beforeTrial({ applies_to: labels('db') }), labels('canary')) },
         d({ labels: ['db'] }),
       ],
+      [],
+      'would_open',
+    ],
+    [
+      'a device enters the scope of a group that goes by its trial',
+      [movedOn, d({ labels: ['db'] })],
+      [movedOn, d({ labels: ['canary', 'db'] })],
+      [],
+      'would_open',
+    ],
+    [
+      'a device leaves the scope of a group that is new by its trial',
+      [{ ...db, trial: trial(null, labels('canary')) }, d({ labels: ['canary', 'db'] })],
+      [{ ...db, trial: trial(null, labels('canary')) }, d({ labels: ['db'] })],
+      [],
+      'would_open',
+    ],
+    [
+      'a device enters the scope of an empty list that is tried',
+      [listed, d({ trial: triedEmpty })],
+      [listed, d({ labels: ['canary'], trial: triedEmpty })],
+      [],
+      'would_open',
+    ],
+    [
+      'the trial of a group is widened',
+      [movedOn, d({ labels: ['db'] })],
+      [wider, d({ labels: ['db'] })],
+      [],
+      'would_open',
+    ],
+    [
+      'a list is left with a group that closes only as long as it is tried',
+      [listed, starts, d({ labels: ['edge'], list: ['listed'] })],
+      [listed, starts, d({ labels: ['edge'], list: ['starts'] })],
+      [],
+      'would_open',
+    ],
+    [
+      'a list is left with a watch-only group, and a label takes its place',
+      [listed, db, watched(group('seen')), d({ labels: ['db'], list: ['listed'] })],
+      [listed, db, watched(group('seen')), d({ labels: ['db'], list: ['seen'] })],
+      [],
+      'none opens',
+    ],
+    [
+      'a list of groups on trial, of which one begins and one ends to close',
+      [listed, starts, stops, d({ labels: ['canary'], list: ['listed'] })],
+      [listed, starts, stops, d({ labels: ['canary'], list: ['starts', 'stops'] })],
       [],
       'would_open',
     ],
@@ -1110,6 +1187,13 @@ describe('ranges over all groups of a device', () => {
     ],
     ['others than the group that is asked about', [group('a'), ten('b'), ten('c')], ['b', 'c'], [], 'fits'],
     [
+      'two by list, of which one names none any more',
+      [group('a', { inbound_rules: [ranges(0)] }), ten('b')],
+      ['a', 'b'],
+      [],
+      'fits',
+    ],
+    [
       'a group that applies by label and is listed counts once',
       [ten('a', { applies_to: labels('db') })],
       ['a'],
@@ -1118,6 +1202,19 @@ describe('ranges over all groups of a device', () => {
     ],
   ] as const)('%s', (_, groups, list, carried, result) => {
     expect(judge(groups, device('d', { list, labels: carried }))).toBe(result);
+  });
+
+  it('names the devices that have too many, and no other', () => {
+    const devices = [
+      device('alone', { list: ['a'] }),
+      device('full', { list: ['a', 'b'] }),
+      device('b', { list: ['b'] }),
+    ];
+    const { organization } = new DraftInMemory([ten('a'), ten('b')], devices);
+    const full = { limit: 15, devices: [{ id: deviceId('full'), hostname: 'full' }] };
+    expect(() => finish(refuseOverfull(organization, idOf('a'), 15))).toThrow(
+      expect.objectContaining({ problem: { code: 'too_many_device_ranges', ...full } }),
+    );
   });
 
   it('count with the list that the end of a trial brings back', () => {

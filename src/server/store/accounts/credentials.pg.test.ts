@@ -203,22 +203,6 @@ test("a key's preset groups apply to devices that name none, and the key holds t
   expect(await problemOf(bad)).toMatchObject({ code: 'group_list_invalid' });
 });
 
-test('a key that is used up or expired holds no group any more', async () => {
-  let time = Date.parse('2026-01-01T00:00:00Z');
-  const { store, org, owner } = await makeWorld(postgres, { clock: () => time });
-  const { record } = await store.groups.create(org, owner, 'organization', group());
-  const named = { security_groups: [record.id], expires_at: new Date(time + 1_000) };
-  const { id } = await store.enrollmentKeys.issue(org, owner, key({ ...named, uses: 1 }));
-  await store.enrollmentKeys.issue(org, owner, key({ ...named, uses: 5 }));
-  const made = await store.devices.create(org, owner, device(owner.user_id, { enrollment_key: id }));
-  await store.devices.delete(org, owner, made.record.id);
-  expect(await problemOf(store.groups.delete(org, owner, 'organization', record.id))).toMatchObject({
-    enrollment_keys: [{ id: expect.not.stringContaining(id) as string }],
-  });
-  time += 2_000;
-  await store.groups.delete(org, owner, 'organization', record.id);
-});
-
 test('a key whose group is gone, by whatever way, admits no device: it never falls back to the open default', async () => {
   const { url, store, org, owner } = await makeWorld(postgres);
   const { record } = await store.groups.create(org, owner, 'organization', group());

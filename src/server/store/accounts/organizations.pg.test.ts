@@ -3,7 +3,7 @@ import { asServer } from '../data/actor.ts';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseGroupId, parseUserId } from '../../../policy/ids.ts';
-import { brief, device, group, join, logOf, makeWorld, problemOf, someDigest } from '../store.fixture.ts';
+import { brief, device, group, logOf, makeWorld, problemOf, someDigest } from '../store.fixture.ts';
 import type { Hint } from '../data/change-log.ts';
 
 let postgres: TestPostgres;
@@ -156,14 +156,6 @@ test('a removed member loses its devices, groups and keys in that organization, 
     code: 'not_found',
     what: 'member',
   });
-});
-
-test('a member may leave, the last owner may not', async () => {
-  const { store, org, owner, member } = await makeWorld(postgres);
-  await join(store, org, owner, 'third');
-  await store.members.remove(org, member, member.user_id);
-  expect(await problemOf(store.members.remove(org, owner, owner.user_id))).toEqual({ code: 'last_owner' });
-  expect((await store.organizations.get(org)).revision).toBe(1);
 });
 
 test('a lower phase is held up by what it could not express', async () => {

@@ -4,18 +4,7 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.ts';
 import { parseDeviceId, parseGroupId, parseOrganizationId } from '../../../policy/ids.ts';
-import {
-  brief,
-  device,
-  fields,
-  group,
-  join,
-  logOf,
-  makeWorld,
-  openTestStore,
-  problemOf,
-  someDigest,
-} from '../store.fixture.ts';
+import { brief, device, fields, group, join, logOf, makeWorld, problemOf, someDigest } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -143,29 +132,6 @@ test("a device's list may hold its user's groups and the organization's, and eve
     hostname: 'both',
   });
   expect(updated.record).toMatchObject({ security_groups: reversed, hostname: 'both' });
-});
-
-test.each([
-  [1, 0],
-  [2, 1],
-  [3, 64],
-] as const)('in phase %i a list holds at most %i groups', async (phase, allowed) => {
-  const { store, url, org, owner } = await makeWorld(postgres);
-  const ids = await Promise.all(
-    Array.from({ length: allowed + 1 }, async () =>
-      parseGroupId((await store.groups.create(org, owner, 'organization', group())).id),
-    ),
-  );
-  const limited = await openTestStore(url, { phase });
-  const tooMany = { code: 'group_list_invalid', problems: [{ index: -1, code: 'too_many', allowed }] };
-  expect(await problemOf(limited.devices.create(org, owner, device(owner.user_id, { security_groups: ids })))).toEqual(
-    tooMany,
-  );
-  const made = await limited.devices.create(org, owner, device(owner.user_id, { security_groups: ids.slice(1) }));
-  expect(made.record.security_groups ?? []).toHaveLength(allowed);
-  expect(await problemOf(limited.devices.update(org, owner, made.record.id, { security_groups: ids }))).toEqual(
-    tooMany,
-  );
 });
 
 test('devices of strangers, for strangers, elsewhere and nowhere are refused', async () => {

@@ -218,12 +218,6 @@ test('deleting the default group resets it: the old one goes and a fresh one com
   expect(brief(await logOf(store, org, 2))).toEqual(['3 security-groups delete', '4 security-groups change']);
 });
 
-test('phase 1 knows the default group only', async () => {
-  const { store, org, owner } = await makeWorld(postgres, { phase: 1 });
-  expect(await problemOf(store.groups.create(org, owner, 'organization', group()))).toEqual({ code: 'phase_forbids' });
-  expect(await problemOf(store.groups.create(org, owner, owner.user_id, group()))).toEqual({ code: 'phase_forbids' });
-});
-
 test('lists narrow by owner and revision and page without repeating or skipping', async () => {
   const { store, org, owner, member } = await makeWorld(postgres);
   for (let index = 0; index < 5; index += 1) {

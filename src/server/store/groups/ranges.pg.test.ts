@@ -68,44 +68,6 @@ test('a list whose groups name more ranges together than a device may have is re
   expect(await problemOf(store.enrollmentKeys.issue(org, owner, key))).toEqual(problem);
 });
 
-test('rules without ranges make room on a device for what its other groups name, until they name ranges again', async () => {
-  const world = await makeWorld(postgres, { quotas: { device_ranges: 10 } });
-  const { store, org, owner } = world;
-  const [one, other] = [await make(world, { inbound_rules: rules(6) }), await make(world, { inbound_rules: rules(4) })];
-  await store.devices.create(org, owner, device(owner.user_id, { security_groups: [one, other] }));
-  const write = (id: GroupId, inbound_rules: readonly StoredRule[]) =>
-    store.groups.update(org, owner, 'organization', id, { inbound_rules });
-  const open: StoredRule = { ip_protocol: 'tcp', from_port: 22, to_port: 22, ip_ranges: [] };
-  expect(await problemOf(write(other, rules(5)))).toMatchObject({ code: 'too_many_device_ranges' });
-  expect((await write(one, [open])).record.inbound_rules).toEqual([open]);
-  await write(other, rules(10));
-  expect(await problemOf(write(one, rules(1)))).toMatchObject({ code: 'too_many_device_ranges' });
-});
-
-test('a group that grows is refused where a device that holds it would have too many, and the devices are named', async () => {
-  const world = await makeWorld(postgres, { quotas: { device_ranges: 10 } });
-  const { store, org, owner } = world;
-  const [grown, other] = [
-    await make(world, { inbound_rules: rules(4) }),
-    await make(world, { inbound_rules: rules(5) }),
-  ];
-  const on = (hostname: string, ...security_groups: GroupId[]) =>
-    store.devices.create(org, owner, device(owner.user_id, { security_groups, fields: { hostname } }));
-  await on('alone', grown);
-  const full = await on('full', grown, other);
-  const update = (patch: Partial<NewGroup>) => store.groups.update(org, owner, 'organization', grown, patch);
-  await update({ outbound_rules: rules(1) });
-  expect(await problemOf(update({ inbound_rules: rules(5) }))).toEqual({
-    code: 'too_many_device_ranges',
-    limit: 10,
-    devices: [{ id: full.record.id, hostname: 'full' }],
-  });
-  // A write that does not increase the ranges of the device passes, also above the limit. So does an increase on another device.
-  await update({ group_name: 'renamed', inbound_rules: rules(3), outbound_rules: rules(2) });
-  await store.devices.update(org, owner, full.record.id, { security_groups: [other] });
-  await update({ inbound_rules: rules(8) });
-});
-
 test('groups of one device that grow at the same moment stay within its bound together', async () => {
   const world = await makeWorld(postgres, { quotas: { device_ranges: 100 } });
   const { store, org, owner } = world;
