@@ -3,7 +3,6 @@
  * group, and whom rules and isolations name. A change costs as much as it touches.
  *
  *     const index = new AffectedDevices(organization);
- *     for (const group of organization.groups.values()) index.readRules(group);
  *     for (const device of organization.devices.values()) index.setDevice(device.id, { to: device });
  *     const { devices } = index.setGroup(id, changed); // those whose policy may be another one
  */
@@ -61,8 +60,10 @@ function applicationOf(group: OrganizationGroup | undefined): string {
 }
 
 /** The peers that the rules name, including those from before a trial. */
-const peersOf = ({ rules, trial }: GroupState): ReadonlyMap<string, Peer> =>
-  new Map([...(trial?.before?.rules.peers ?? []), ...rules.peers]);
+function peersOf({ rules, trial }: GroupState): ReadonlyMap<string, Peer> {
+  const before = trial?.before;
+  return before ? new Map([...before.rules.peers, ...rules.peers]) : rules.peers;
+}
 
 export class AffectedDevices {
   /** Without its devices. */
@@ -70,29 +71,40 @@ export class AffectedDevices {
   #inEffect: GroupsInEffect;
   readonly #cohorts = new Map<string, Cohort>();
   readonly #holders = new Map<GroupId, Set<Cohort>>();
+  /** Of the groups that some device has or had: the rules of others decide nothing, and may name thousands of peers. */
   readonly #peers = new NamedPeers();
+  readonly #read = new Set<GroupId>();
+  readonly #unread = new Set<GroupId>();
   readonly #isolated = new Map<DeviceId, DeviceIdentity>();
   /** Those whose isolation is not understood: nobody knows what any device must refuse. */
   readonly #unclear = new Set<DeviceId>();
   /** What isolated devices mean for each device, as far as it was asked since they last changed. */
   #isolations: Isolations | undefined;
 
-  /** The groups of the organization. Their rules are still to be read, and then the devices to be set. */
+  /** The groups of the organization. The devices are still to be set. */
   constructor(organization: Organization) {
     this.#organization = { ...organization, devices: emptyOrganization.devices };
     this.#inEffect = new GroupsInEffect(this.#organization);
-  }
-
-  /** Once for each group: its rules may name thousands of peers. */
-  readRules({ id, selectable }: OrganizationGroup): void {
-    this.#peers.set(id, peersOf(selectable));
   }
 
   group(id: GroupId): OrganizationGroup | undefined {
     return this.#organization.groups.get(id);
   }
 
-  /** Whether a rule of some group names the peer with this key. */
+  /** After the groups of devices were looked up, and before the next change: reads the rules of those that no device had before. One group may take long. */
+  *readRules(): Generator<void> {
+    for (const id of this.#unread) {
+      const group = this.group(id);
+      if (group !== undefined) {
+        this.#read.add(id);
+        this.#peers.set(id, peersOf(group.selectable));
+      }
+      this.#unread.delete(id);
+      yield;
+    }
+  }
+
+  /** Whether a rule of some group that a device has or had names the peer with this key. */
   isNamed(key: string): boolean {
     return this.#peers.has(key);
   }
@@ -121,7 +133,8 @@ export class AffectedDevices {
     const old = this.group(id);
     this.#organization = overlay(this.#organization, [{ kind: 'group', id, group }]);
     this.#inEffect = new GroupsInEffect(this.#organization);
-    this.#peers.set(id, group === undefined ? new Map() : peersOf(group.selectable));
+    if (this.#read.has(id)) this.#peers.set(id, group === undefined ? new Map() : peersOf(group.selectable));
+    if (group === undefined) this.#read.delete(id);
     const isSame = applicationOf(old) === applicationOf(group);
     const cohorts = [...(isSame ? (this.#holders.get(id) ?? []) : this.#cohorts.values())];
     for (const cohort of cohorts) cohort.groups = undefined;
@@ -198,7 +211,10 @@ export class AffectedDevices {
       holders?.delete(cohort);
       if (holders?.size === 0) this.#holders.delete(id);
     }
-    for (const id of ids) this.#holders.set(id, (this.#holders.get(id) ?? new Set()).add(cohort));
+    for (const id of ids) {
+      this.#holders.set(id, (this.#holders.get(id) ?? new Set()).add(cohort));
+      if (!this.#read.has(id)) this.#unread.add(id);
+    }
     cohort.held = ids;
   }
 }

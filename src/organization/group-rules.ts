@@ -28,41 +28,53 @@ export function stateWithHash(record: object, hash: string): object | undefined 
 
 const listOf = (rules: unknown): readonly unknown[] => (Array.isArray(rules) ? rules : []);
 
-/** The rules of one state of a group. What follows from them is worked out when it is asked for, and once. */
-export class GroupRules {
-  readonly #fields: RuleFields;
-  #hash: string | undefined;
-  #peers: ReadonlyMap<string, Peer> | undefined;
-  #moments: readonly number[] | undefined;
+type Peers = ReadonlyMap<string, Peer>;
 
-  constructor({ inbound_rules, outbound_rules }: RuleFields) {
-    this.#fields = { inbound_rules, outbound_rules };
+function peersOf(rules: readonly unknown[]): Peers {
+  const peers = rules.flatMap((rule) => (isObject(rule) ? (listOf(rule['peers']) as readonly Peer[]) : []));
+  return new Map(peers.map((peer) => [peerKey(peer), peer]));
+}
+
+/** The rules of one state of a group. What follows from them is worked out when it is asked for; of large ones, which `again` reads, only what is small stays. */
+export class GroupRules {
+  readonly #read: () => RuleFields;
+  readonly #isLarge: boolean;
+  #known: { readonly hash: string; readonly moments: readonly number[] } | undefined;
+  #peers: { deref(): Peers | undefined } | undefined;
+
+  constructor({ inbound_rules, outbound_rules }: RuleFields, again?: () => RuleFields) {
+    const fields = { inbound_rules, outbound_rules };
+    this.#read = again ?? (() => fields);
+    this.#isLarge = again !== undefined;
   }
 
   get inbound(): readonly StoredRule[] {
-    return this.#fields.inbound_rules ?? [];
+    return this.#read().inbound_rules ?? [];
   }
 
   get hash(): string {
-    return (this.#hash ??= rulesHash(this.#fields));
+    return (this.#known ?? this.#look().known).hash;
   }
 
   /** The peers that the rules name, by their keys. */
-  get peers(): ReadonlyMap<string, Peer> {
-    this.#peers ??= new Map(
-      this.#rules
-        .flatMap((rule) => (isObject(rule) ? (listOf(rule['peers']) as readonly Peer[]) : []))
-        .map((peer) => [peerKey(peer), peer]),
-    );
-    return this.#peers;
+  get peers(): Peers {
+    return this.#peers?.deref() ?? this.#look().peers;
   }
 
   /** When rules expire, in milliseconds since 1970, ascending. */
   get moments(): readonly number[] {
-    return (this.#moments ??= expiryMoments(this.#rules as readonly StoredRule[]));
+    return (this.#known ?? this.#look().known).moments;
   }
 
-  get #rules(): readonly unknown[] {
-    return [...listOf(this.#fields.inbound_rules), ...listOf(this.#fields.outbound_rules)];
+  #look() {
+    const fields = this.#read();
+    const rules = [...listOf(fields.inbound_rules), ...listOf(fields.outbound_rules)];
+    const known = (this.#known ??= {
+      hash: rulesHash(fields),
+      moments: expiryMoments(rules as readonly StoredRule[]),
+    });
+    const peers = peersOf(rules);
+    this.#peers = this.#isLarge ? new WeakRef(peers) : { deref: () => peers };
+    return { known, peers };
   }
 }

@@ -45,6 +45,8 @@ export interface OrganizationGroup {
   readonly user_id?: string | undefined;
   /** How many address ranges and peers its rules name. */
   readonly ranges: number;
+  /** Characters of a record that is read again where its rules are asked for; absent of others, which are small. */
+  readonly size?: number | undefined;
   /** Throws `NotUnderstood` where the record has content that this version does not know. */
   readonly group: PolicyGroup;
 }

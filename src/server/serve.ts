@@ -101,7 +101,7 @@ export interface RunningServer {
 const day = 86_400_000;
 const retryMs = 500;
 
-/** Bytes of groups in the organizations that questions are about at a time; in memory they take about four times as much. */
+/** Characters of the rules that questions are about at a time; in memory they take about four times as much. */
 const roomForOrganizations = { most: 64 * 1024 * 1024, small: 2 * 1024 * 1024, patienceMs: 15_000 };
 
 /** Connections that one process may open; each of many takes fewer than a lone one. */
@@ -265,22 +265,21 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
     const workShares = new WorkShares({ ...clocks, limits: workLimits(answerTimeoutMs) });
     const listShares = new WorkShares({ ...clocks, limits: listLimits(answerTimeoutMs) });
     const room = new MemoryRoom(roomForOrganizations);
-    const enter = async (org: OrganizationId): Promise<() => void> => room.enter(org, await store.groups.bytesOf(org));
-    const evidenceRoom = new MemoryRoom(roomForOrganizations);
-    let evidences = 0;
-    const enterEvidence = async (org: OrganizationId): Promise<() => void> => {
-      // A document holds the rules of a device several times: as they were, as they are told, and as they are written.
+    const onceRoom = new MemoryRoom(roomForOrganizations);
+    let entered = 0;
+    const enterOnce = async (org: OrganizationId): Promise<() => void> => {
+      // Such an answer holds the rules of a device several times: as they are written, as they are read, and as they are told.
       const size = Math.min(roomForOrganizations.most, 4 * (await store.groups.bytesOf(org)));
-      return evidenceRoom.enter(String((evidences += 1)), size);
+      return onceRoom.enter(String((entered += 1)), size);
     };
     const preview = new Preview({
-      enter,
+      enter: (org, size) => room.enter(org, size),
       models: store.models,
       phase: config.phase,
     });
     const claimedRules = new ClaimedRules({
       snapshots: store.models,
-      enter,
+      enter: async (org) => room.enter(org, await store.groups.bytesOf(org)),
       slices,
       monotonic: () => performance.now(),
     });
@@ -359,7 +358,7 @@ export async function startServer(config: ServerConfig, around: Surroundings): P
         preview,
         claimedRules,
         slices,
-        enterEvidence,
+        enterOnce,
         streamQuota,
         sampler,
         receipts: watch.hub.receipts,

@@ -196,8 +196,8 @@ export async function makeScene(admin: Api, person: (name: string) => Promise<So
 }
 
 /** Peers of eight long labels: megabytes of text in few rules. */
-const longLabels = (first: number): object[] =>
-  Array.from({ length: 100 }, (_, rule) => ({
+export const longLabels = (first: number, rules = 100): object[] =>
+  Array.from({ length: rules }, (_, rule) => ({
     ip_protocol: 'tcp',
     from_port: 1 + rule,
     to_port: 1 + rule,

@@ -42,6 +42,38 @@ export interface DevicePolicyParts extends TimedPolicy {
 
 const noGroups: readonly GroupState[] = [];
 
+/** When a device's policy may have changed. */
+type ChangeMoment = (
+  record: OrganizationDevice,
+  groups: readonly GroupState[] | undefined,
+) => Pick<PolicyChange, 'revision' | 'atLatest'>;
+
+/** Since when a group has the rules of each of its states, as far as that was seen. The rules of a group that no device has are not looked at. */
+class RulesSince {
+  readonly #group: OrganizationGroup;
+  readonly #revision: number;
+  readonly #before: ReadonlyMap<string, number> | undefined;
+  #byHash: ReadonlyMap<string, number> | undefined;
+
+  constructor(group: OrganizationGroup, revision: number, before: RulesSince | undefined) {
+    this.#group = group;
+    this.#revision = revision;
+    this.#before = before === undefined ? undefined : before.#byHash;
+    // Whoever looked at the state before will ask again.
+    if (this.#before !== undefined) this.#look();
+  }
+
+  of({ hash }: GroupState['rules']): number | undefined {
+    return (this.#byHash ?? this.#look()).get(hash);
+  }
+
+  #look(): ReadonlyMap<string, number> {
+    const { rules, trial } = this.#group.selectable;
+    const states = trial?.before ? [rules, trial.before.rules] : [rules];
+    return (this.#byHash = new Map(states.map(({ hash }) => [hash, this.#before?.get(hash) ?? this.#revision])));
+  }
+}
+
 /** Ascending, each once, in milliseconds since the epoch. */
 function momentsOf(groups: readonly GroupState[], isolation: PolicyIsolation | undefined): readonly number[] {
   const isolations = isolation === undefined ? [] : [...isolation.refused, ...(isolation.own ? [isolation.own] : [])];
@@ -62,8 +94,7 @@ export class PolicyRevisions {
   readonly confirmed = new ConfirmedTrials();
   readonly #slices: TimeSlices;
   readonly #index: AffectedDevices;
-  /** Of each group's states by the hash of their rules: since when it has these rules, as far as that was seen. */
-  readonly #rulesSince = new Map<GroupId, ReadonlyMap<string, number>>();
+  readonly #rulesSince = new Map<GroupId, RulesSince>();
   /** When the devices that a peer names last changed, by the peer's key. */
   readonly #peersChangedAt = new Map<string, number>();
   /** When the isolation of each isolated device last changed. */
@@ -100,7 +131,6 @@ export class PolicyRevisions {
   /** To be called once, after `confirmed` was filled. */
   async load({ groups, devices }: Organization): Promise<void> {
     await this.#slices.each(groups.values(), (group) => {
-      this.#index.readRules(group);
       this.#noteRules(group.id, group, group.revision ?? this.head);
     });
     await this.#slices.each(devices.values(), (record) => {
@@ -110,7 +140,7 @@ export class PolicyRevisions {
       if (isolationOf(record) !== undefined) this.#isolatedAt.set(id, record.revision ?? this.head);
     });
     const isOpen = this.#index.isAnyByOthers;
-    await this.#slices.each(this.devices.keys(), (id) => this.#refresh(id, (...of) => this.#latest(isOpen, ...of)));
+    await this.#refreshAll(this.devices.keys(), (...of) => this.#latest(isOpen, ...of));
   }
 
   /** Takes in what happened since. False where that is not known. */
@@ -175,7 +205,7 @@ export class PolicyRevisions {
     this.#policies.clear();
     for (const key of affected.peers) this.#peersChangedAt.set(key, revision);
     if (affected.isAllowedOther) this.#allowedChangedAt = revision;
-    await this.#slices.each(affected.devices, (id) => this.#refresh(id, () => ({ revision })));
+    await this.#refreshAll(affected.devices, () => ({ revision }));
   }
 
   #takeDevice(id: DeviceId, record: OrganizationDevice | undefined, revision: number): Affected {
@@ -206,18 +236,12 @@ export class PolicyRevisions {
   }
 
   #noteRules(id: GroupId, group: OrganizationGroup | undefined, revision: number): void {
-    const known = this.#rulesSince.get(id);
-    if (group === undefined) {
-      this.#rulesSince.delete(id);
-      return;
-    }
-    const { rules, trial } = group.selectable;
-    const hashes = [rules, ...(trial?.before ? [trial.before.rules] : [])].map(({ hash }) => hash);
-    this.#rulesSince.set(id, new Map(hashes.map((hash) => [hash, known?.get(hash) ?? revision])));
+    if (group === undefined) this.#rulesSince.delete(id);
+    else this.#rulesSince.set(id, new RulesSince(group, revision, this.#rulesSince.get(id)));
   }
 
   #rulesChangedAt({ id, rules }: GroupState): number {
-    return this.#rulesSince.get(id)?.get(rules.hash) ?? this.head;
+    return this.#rulesSince.get(id)?.of(rules) ?? this.head;
   }
 
   /** The newest revision of groups whose rules expire, and of isolations; 0 where there is neither. An isolation without an end counts: it may have had one. */
@@ -263,14 +287,19 @@ export class PolicyRevisions {
     return { revision: Math.max(revision, ...since, isTraceless ? this.head : 0), atLatest: true };
   }
 
+  async #refreshAll(ids: Iterable<DeviceId>, at: ChangeMoment): Promise<void> {
+    const all = [...ids];
+    // Rules first, group by group: a device may have many large groups.
+    await this.#slices.each(all, (id) => {
+      const device = this.devices.get(id);
+      if (device !== undefined) this.groupsOn(device);
+    });
+    await this.#slices.run(this.#index.readRules());
+    await this.#slices.each(all, (id) => this.#refresh(id, at));
+  }
+
   /** Notes a change of the device's policy, where there is one. */
-  #refresh(
-    id: DeviceId,
-    at: (
-      record: OrganizationDevice,
-      groups: readonly GroupState[] | undefined,
-    ) => Pick<PolicyChange, 'revision' | 'atLatest'>,
-  ): void {
+  #refresh(id: DeviceId, at: ChangeMoment): void {
     const device = this.devices.get(id);
     if (device === undefined) return;
     const { groups, key, moments, timedAt } = this.policyOf(device);

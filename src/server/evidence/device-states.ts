@@ -16,7 +16,6 @@ import {
   type OrganizationDevice,
   type OrganizationGroup,
 } from '../../organization/organization.ts';
-import { expiryMoments } from '../../policy/time/policy-at.ts';
 import type { SlicedWork } from '../scheduling/time-slices.ts';
 import type { WrittenState } from '../store/data/history.ts';
 import { TooMuchEvidence } from './file-room.ts';
@@ -49,8 +48,7 @@ const endOf = (device: OrganizationDevice | undefined): readonly number[] => {
   return until === undefined ? [] : [until];
 };
 
-const endsOf = (group: OrganizationGroup | undefined): readonly number[] =>
-  group === undefined ? [] : expiryMoments([...group.group.inbound, ...group.group.outbound]);
+const endsOf = (group: OrganizationGroup | undefined): readonly number[] => group?.selectable.rules.moments ?? [];
 
 /** Characters that the pairs of one state may take as JSON. Devices that share an entry of the file each have a pair. */
 const mostOfPairs = 4 * limits.answer;

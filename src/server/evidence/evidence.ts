@@ -14,7 +14,8 @@ import { limits } from '../../api/limits.ts';
 import { mostTold } from '../../policy/difference/policy-difference.ts';
 import { parseDeviceId, parseGroupId, type DeviceId, type OrganizationId, type UserId } from '../../policy/ids.ts';
 import { policyIn } from '../../organization/reach/device-reach.ts';
-import { deviceChange, groupChange } from '../../organization/read-records.ts';
+import { largeGroups, readLarge } from '../../organization/large-groups.ts';
+import { deviceChange } from '../../organization/read-records.ts';
 import {
   emptyOrganization,
   overlay,
@@ -58,6 +59,8 @@ const mostStates = 200;
 const devicesAtOnce = 500;
 /** Each may have megabytes. */
 const groupsAtOnce = 16;
+/** And of at most so many bytes, and one. */
+const bytes = 1024 * 1024;
 
 /** Undefined where the device never was in the span. Throws `TooMuchEvidence` as soon as the file would be too large. */
 export async function collectEvidence(
@@ -77,6 +80,7 @@ export async function collectEvidence(
   const rules = new NamedRules(room);
   // The file names each of the device's rules: where they alone are too many, nothing else is worked out.
   rules.begin(first);
+  await slices.run(readLarge(await slices.run(largeGroups(snapshot))));
   const policy = policyIn(snapshot, device);
   for (const direction of ['inbound', 'outbound'] as const)
     await slices.run(ownRuleKeys(policy, direction, { snapshot, rules }));
@@ -157,9 +161,10 @@ async function readWrites(
 async function readSnapshot(
   { org, by, at }: EvidenceQuestion,
   revision: number,
-  { store: { history }, slices }: EvidenceServices,
+  { store: { history, models }, slices }: EvidenceServices,
 ): Promise<Organization> {
   const changes: OrganizationChange[] = [];
+  const texts = models.texts();
   let after: string | undefined;
   do {
     const page = await history.devicesAt(org, revision, { limit: devicesAtOnce, after });
@@ -168,9 +173,9 @@ async function readSnapshot(
   } while (after !== undefined);
   do {
     // A group that the reader cannot see is on no device, so it decides nothing.
-    const page = await history.groupsAt(org, revision, { limit: groupsAtOnce, after, reader: by.user_id });
-    await slices.each(page, ({ record }) => changes.push(groupChange(record)));
-    after = page.length < groupsAtOnce ? undefined : page.at(-1)?.id;
+    const page = await history.groupsAt(org, revision, { limit: groupsAtOnce, bytes, after, reader: by.user_id });
+    await slices.each(page, ({ id, json }) => changes.push(texts.changeOf('security-groups', id, json)));
+    after = page.length < groupsAtOnce && page.isCut !== true ? undefined : page.at(-1)?.id;
   } while (after !== undefined);
   return overlay(emptyOrganization, changes, { revision, at });
 }

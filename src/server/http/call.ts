@@ -159,8 +159,8 @@ export interface SharedServices extends Services {
 /** For operations whose row says that each request costs what the organization's size is: they have a `WorkBudget`. */
 export interface OrganizationServices extends SharedServices {
   readonly preview: Preview;
-  /** Waits until the memory of this process has room for one more piece of evidence of the organization. Gives what is to be called at its end. */
-  readonly enterEvidence: (org: OrganizationId) => Promise<() => void>;
+  /** Waits until the memory of this process has room for the rules of the organization once more, for an answer that reads them for itself. Gives what is to be called at its end. */
+  readonly enterOnce: (org: OrganizationId) => Promise<() => void>;
 }
 
 interface ServicesByCost {

@@ -4,6 +4,7 @@ import type { SimulationWarning } from '../../api/change/simulation.ts';
 import { limits } from '../../api/limits.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import type { OrganizationId } from '../../policy/ids.ts';
+import { largeGroups, readLarge } from '../../organization/large-groups.ts';
 import { testResults } from '../../organization/policy-test/evaluate.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import type { Organization } from '../../organization/organization.ts';
@@ -16,8 +17,8 @@ import { warningsOf } from './warnings.ts';
 export interface PreviewOptions {
   readonly models: Pick<Store['models'], 'read' | 'recent'>;
   readonly phase: Phase;
-  /** Lets an organization into memory. Gives what takes it out again. */
-  readonly enter: (org: OrganizationId) => Promise<() => void>;
+  /** Lets so many characters of an organization's rules into memory. Gives what takes them out again. */
+  readonly enter: (org: string, size: number) => Promise<() => void>;
 }
 
 export interface SimulationWanted {
@@ -37,8 +38,8 @@ export class Preview {
   readonly #models: PreviewOptions['models'];
   readonly phase: Phase;
   readonly #enter: PreviewOptions['enter'];
-  /** Work that is in already: it would wait for those who wait for it. */
-  readonly #entered = new WeakSet<WorkBudget>();
+  /** How much of it is in already: no more than it takes beyond that waits. */
+  readonly #entered = new WeakMap<WorkBudget, number>();
 
   constructor(options: PreviewOptions) {
     this.phase = options.phase;
@@ -49,11 +50,19 @@ export class Preview {
   /** For one request: loading it, or what was written since, is shared with others who ask. */
   async read(org: OrganizationId, work: WorkBudget): Promise<Organization> {
     await work.next();
-    if (!this.#entered.has(work)) {
-      work.onEnd(await this.#enter(org));
-      this.#entered.add(work);
-    }
-    return this.#models.read(org);
+    const organization = await this.#models.read(org);
+    await this.#admit(organization, work);
+    return organization;
+  }
+
+  async #admit(organization: Organization, work: WorkBudget): Promise<void> {
+    const groups = await work.run(largeGroups(organization));
+    const size = groups.reduce((sum, group) => sum + (group.size ?? 0), 0);
+    if (size <= (this.#entered.get(work) ?? 0)) return;
+    work.onEnd(await this.#enter(work.owner.organization, size));
+    this.#entered.set(work, size);
+    const rules = await work.run(readLarge(groups));
+    work.onEnd(() => rules.splice(0));
   }
 
   /** What the change would do to the organization in `before`, for a page of devices, and the results of these tests. */
@@ -64,6 +73,7 @@ export class Preview {
     work: WorkBudget,
   ): Promise<SimulatedChange> {
     const after = await work.run(plannedSnapshot(before, change));
+    await this.#admit(after, work);
     const results = await work.run(testResults(after, policyTests, { most: steps }));
     const tests = policyTests.map((test, index) => ({ ...test, ...(results[index] ?? { state: 'vacuous' as const }) }));
     const warnings = await work.run(warningsOf({ before, after }, change));

@@ -74,11 +74,11 @@ async function* withSignature(parts: readonly string[], signature: EvidenceSigna
 const create: Handler<'createEvidence'> = async (call, services) => {
   const { org_id: org, device_id: device } = call.params;
   const { principal } = call;
-  const { store, convergence, preview, enterEvidence, clock } = services;
+  const { store, convergence, preview, enterOnce, clock } = services;
   const span = readSpan(call.body, clock());
   // Before its past is read: the organization waits for room in memory, or is too large.
   await preview.read(org, call.work);
-  call.work.onEnd(await enterEvidence(org));
+  call.work.onEnd(await enterOnce(org));
   const username = principal.kind === 'user' ? principal.username : '';
   const write = async () => {
     const document = await collectEvidence(

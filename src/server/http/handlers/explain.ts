@@ -94,6 +94,7 @@ const explainConnection: Handler<'explainConnection'> = async (call, services) =
     to: readEndpoint('to', to),
     transport: readTransport(protocol, port),
   };
+  call.work.onEnd(await services.enterOnce(call.params.org_id));
   const answer = await explain(call.params.org_id, asked, {
     convergence,
     groups: store.groups,

@@ -1,5 +1,6 @@
 /** Proves that models follow the log: they load once, advance by new entries, and load again when the history was replaced. */
 import { describe, expect, it } from 'vitest';
+import { GroupRules } from '../../../organization/group-rules.ts';
 import type { OrganizationChange } from '../../../organization/organization.ts';
 import { parseDeviceId, parseOrganizationId } from '../../../policy/ids.ts';
 import { processSlices } from '../../scheduling/time-slices.ts';
@@ -47,8 +48,7 @@ class FakeLog implements LogSource {
   }
   readState(_org: string, { projection, after }: StateQuery) {
     this.reads.state += 1;
-    if (projection !== 'device') return Promise.resolve({ entries: [] });
-    const newest = new Map(this.entries.map((each) => [each.id, each]));
+    const newest = new Map(this.entries.flatMap((each) => (each.kind === projection ? [[each.id, each]] : [])));
     const entries = [...newest.values()].filter(({ type, revision }) => type === 'change' && revision > after);
     return Promise.resolve({ entries });
   }
@@ -99,6 +99,35 @@ describe('models of organizations', () => {
     log.cut(1);
     log.entries.push(entry(2, 3, 'other'));
     expect(await names()).toEqual(['a', 'other']);
+  });
+
+  it('do not hold the rules of large groups in memory, and read them again where they are asked for', async () => {
+    const { log, models } = open();
+    const id = '00000000-0000-4000-8000-0000000000a1';
+    const peers = Array.from({ length: 300 }, (_, n) => ({ labels: [`label-${n}`] }));
+    const record = (port: number) => ({
+      id,
+      group_name: 'é',
+      revision: port,
+      inbound_rules: [{ ip_protocol: 'tcp' as const, from_port: port, to_port: port, peers }],
+    });
+    const logged = (port: number): Entry => ({
+      ...entry(port, 1, 'x'),
+      kind: 'security-groups',
+      id,
+      json: JSON.stringify(record(port)),
+      identity: undefined,
+    });
+    log.entries.push(logged(1));
+    const [before] = (await models.read(org)).groups.values();
+    log.entries.push(logged(2));
+    const [after] = (await models.read(org)).groups.values();
+    expect([before?.size, after?.size]).toEqual([logged(1).json.length, logged(2).json.length]);
+    expect([before, after].map((group) => group?.group.inbound[0]?.from_port)).toEqual([1, 2]);
+    expect(before?.group).toBe(before?.group);
+    expect(before?.selectable.rules.peers.size).toBe(300);
+    expect(before?.selectable.rules.hash).toBe(new GroupRules(record(1)).hash);
+    expect(before?.selectable.rules.hash).not.toBe(after?.selectable.rules.hash);
   });
 
   it('are known for a time without a question to the log, as they were', async () => {

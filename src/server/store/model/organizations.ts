@@ -23,6 +23,7 @@ import type { FollowedLogs } from '../follow/followed-logs.ts';
 import { maskOf, type Frame } from '../follow/frame.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withinBytes, withRevision } from '../postgres/sql.ts';
+import { charactersOf, RecordTexts } from './record-texts.ts';
 
 /** An organization, and how it came to what it is. */
 export interface FollowedOrganization {
@@ -44,8 +45,10 @@ export interface ModelsOptions {
 
 /** An unused model is dropped after this long. */
 const lingerMs = 60_000;
-/** Characters of records that all models together may be made of; beyond, those that were not used for longest go first. */
+/** Characters of records that all models together may hold in memory; beyond, those that were not used for longest go first. */
 const mostCharacters = 128 * 1024 * 1024;
+/** Bytes of the file of one model: what was replaced counts too, until the model is loaded again. */
+const mostInFile = 1024 * 1024 * 1024;
 /** Of one read of current records: some hundred devices. */
 const pageBytes = 262_144;
 /** Records of groups may have some megabytes: what a transaction reads at once has no more than this, and one record. */
@@ -57,6 +60,7 @@ export interface Kept {
   readonly log: FollowedLog;
   readonly history: object;
   readonly characters: number;
+  readonly texts: RecordTexts;
   /** When the newest head was read that the model shows. */
   readAt: number;
   usedAt: number;
@@ -65,19 +69,19 @@ export interface Kept {
 type Logged = Pick<Entry, 'kind' | 'type' | 'id' | 'json' | 'identity'>;
 
 /** What an entry changes of the model; undefined where that is nothing, such as with a device's endpoint. */
-function changeIn({ kind, type, id, json, identity }: Logged): OrganizationChange | undefined {
+function changeIn({ kind, type, id, json, identity }: Logged, texts: RecordTexts): OrganizationChange | undefined {
   if (kind === 'organization') return undefined;
   if (type === 'delete') return loggedChange(kind, id, undefined);
   if (kind === 'device') return identity === undefined ? undefined : loggedChange(kind, id, identity);
-  return loggedChange(kind, id, json);
+  return texts.changeOf(kind, id, json);
 }
 
 const identityMask = maskOf(['device-identity']);
 
 /** The same of what streams are sent: devices by identity, and groups as their owners see them. */
-function changeInFrame(frame: Frame): OrganizationChange | undefined {
+function changeInFrame(frame: Frame, texts: RecordTexts): OrganizationChange | undefined {
   const isOfModel = frame.kind === 'device' ? frame.mask === identityMask : frame.owner === undefined || frame.forOwner;
-  return isOfModel ? changeIn({ ...frame, identity: frame.json }) : undefined;
+  return isOfModel ? changeIn({ ...frame, identity: frame.json }, texts) : undefined;
 }
 
 /** With the record of the model where that is the same: who follows the model does not hold it twice. */
@@ -90,17 +94,17 @@ function sharedWith({ devices, groups }: Organization, change: OrganizationChang
   return group?.revision === change.group?.revision ? { ...change, group } : change;
 }
 
-type Model = Pick<Kept, 'model' | 'characters'>;
+type Model = Pick<Kept, 'model' | 'characters' | 'texts'>;
 
-function advanced({ model, characters }: Model, logged: readonly Logged[], revision: number): Model {
+function advanced({ model, characters, texts }: Model, logged: readonly Logged[], revision: number): Model {
   const changes: OrganizationChange[] = [];
   for (const entry of logged) {
-    const change = changeIn(entry);
+    const change = changeIn(entry, texts);
     if (change === undefined) continue;
     changes.push(change);
-    characters += entry.json.length;
+    characters += charactersOf(entry);
   }
-  return { model: overlay(model, changes, { revision }), characters };
+  return { model: overlay(model, changes, { revision }), characters, texts };
 }
 
 type LoggedRow = Pick<Entry, 'revision' | 'kind' | 'type' | 'id'> & {
@@ -177,6 +181,11 @@ export class OrganizationModels {
   /** Does work that grows with an organization in short steps. */
   run<T>(steps: Generator<void, T>): Promise<T> {
     return this.#o.slices.run(steps);
+  }
+
+  /** For a model of somebody else, such as of a past time. */
+  texts(): RecordTexts {
+    return new RecordTexts();
   }
 
   /** For a transaction that holds the organization's head. */
@@ -286,10 +295,10 @@ export class OrganizationModels {
     let { characters } = kept;
     const changes: OrganizationChange[] = [];
     await this.#o.slices.each(log.ring.after(model.revision), (frame) => {
-      const change = changeInFrame(frame);
+      const change = changeInFrame(frame, kept.texts);
       if (change === undefined) return;
       changes.push(change);
-      characters += frame.json.length;
+      characters += charactersOf(frame);
     });
     return { ...kept, model: overlay(model, changes, { revision }), characters };
   }
@@ -300,8 +309,10 @@ export class OrganizationModels {
     if (revision >= model.revision) return [];
     if (!this.#isCurrent(kept) || !log.ring.covers(revision) || log.ring.head < model.revision) return undefined;
     const steps: OrganizationStep[] = [];
+    // What the model has as well is let go at once.
+    const texts = new RecordTexts();
     await this.#o.slices.each(log.ring.after(revision), (frame) => {
-      const change = frame.revision > model.revision ? undefined : changeInFrame(frame);
+      const change = frame.revision > model.revision ? undefined : changeInFrame(frame, texts);
       if (change !== undefined) steps.push({ revision: frame.revision, change: sharedWith(model, change) });
     });
     return steps;
@@ -315,14 +326,16 @@ export class OrganizationModels {
       const { head: revision, history } = ring;
       const readAt = monotonic();
       const changes: OrganizationChange[] = [];
+      const texts = new RecordTexts();
       let characters = 0;
       for (const projection of ['device', 'security-groups'] as const) {
         for (let after: number | undefined = 0; after !== undefined;) {
           const asked = { projection, after, bytes: pageBytes, deletions: false } as const;
           const { entries, through }: StatePage = await source.readState(org, asked);
-          await slices.each(entries, ({ kind, id, json }) => {
-            if (kind !== 'organization') changes.push(loggedChange(kind, id, json));
-            characters += json.length;
+          await slices.each(entries, (entry) => {
+            const { kind, id, json } = entry;
+            if (kind !== 'organization') changes.push(texts.changeOf(kind, id, json));
+            characters += charactersOf(entry);
           });
           after = through;
         }
@@ -330,7 +343,7 @@ export class OrganizationModels {
       if ((await logs.current(org))?.log !== log) break;
       if (ring.history !== history || !ring.covers(revision)) continue;
       const model = overlay(emptyOrganization, changes, { revision });
-      return this.#folded({ model, log, history, characters, readAt, usedAt: readAt });
+      return this.#folded({ model, log, history, characters, texts, readAt, usedAt: readAt });
     }
     throw new StoreError({ code: 'unavailable' });
   }
@@ -342,7 +355,8 @@ export class OrganizationModels {
       if (org !== used) this.#forget(org);
     }
     // Changes from the log count too: a model that grew beyond the limit is loaded again next time.
-    if ((this.#kept.get(used)?.characters ?? 0) > mostCharacters) this.#forget(used);
+    const { characters = 0, texts } = this.#kept.get(used) ?? {};
+    if (characters > mostCharacters || (texts?.size ?? 0) > mostInFile) this.#forget(used);
   }
 }
 
