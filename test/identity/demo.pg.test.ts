@@ -30,8 +30,9 @@ afterAll(async () => {
 });
 
 it('says what to do, signs in a person by browser and signs out at both', async () => {
+  // It is the last of the lines that come once the server is ready.
+  await expect.poll(() => server.output(), { timeout: 60_000 }).toContain(`ringfence login ${server.url}`);
   const issuer = /identity provider at (http:\S+)/.exec(server.output())?.[1] ?? '';
-  expect(server.output()).toContain(`ringfence login ${server.url}`);
   const person = new Person('');
   const { url } = await person.follow(`${server.url}/api/auth/login`, { stop: `${server.url}/ui/` });
   expect(url).toBe(`${server.url}/ui/`);
@@ -42,6 +43,19 @@ it('says what to do, signs in a person by browser and signs out at both', async 
   const { provider_logout } = (await api.ask('POST', '/api/auth/logout', { headers })).json;
   const left = await person.follow(provider_logout, { stop: `${server.url}/ui/`, answers: { logout: 'yes' } });
   expect(left.url).toBe(`${server.url}/ui/`);
+  api.close();
+});
+
+it('lets a person be invited by e-mail address', async () => {
+  const authorization = `Bearer ${(await readFile(join(data, 'admin-token'), 'utf8')).trim()}`;
+  const api = new Api(server.url);
+  const { id } = (await api.ask('POST', '/api/organizations', { headers: { authorization }, body: { name: 'demo' } }))
+    .json;
+  const body = { email: 'ada@demo.example' };
+  await api.ask('POST', `/api/organizations/${id}/invitations`, { headers: { authorization }, body });
+  await new Person('').follow(`${server.url}/api/auth/login`, { stop: `${server.url}/ui/` });
+  const members = (await api.get(`/api/organizations/${id}/members`, { authorization })).json;
+  expect(members).toEqual(expect.arrayContaining([expect.objectContaining({ username: 'ada', role: 'member' })]));
   api.close();
 });
 

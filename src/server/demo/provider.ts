@@ -14,7 +14,13 @@ import { demoPage, formPage, pickPage, shown } from './pages.ts';
 const demoPeople = ['ada', 'bob'] as const;
 export const demoAudience = 'urn:ringfence:demo';
 export const demoClients = { web: 'ringfence-web', commandLine: 'ringfence-cli' } as const;
-const scopes = 'openid profile offline_access';
+const scopes = 'openid profile email offline_access';
+/** An address that nobody has, so that invitations can be tried too. */
+const claimsOf = (name: string) => ({
+  preferred_username: name,
+  email: `${name}@demo.example`,
+  email_verified: true,
+});
 
 export interface DemoProvider {
   readonly issuer: string;
@@ -83,9 +89,10 @@ async function configuration(
       DeviceCode: 600,
     },
     scopes: scopes.split(' '),
-    claims: { openid: ['sub'], profile: ['preferred_username'] },
-    findAccount: (_context, id) => ({ accountId: id, claims: () => ({ sub: id, preferred_username: id }) }),
-    extraTokenClaims: (_context, token) => ('accountId' in token ? { preferred_username: token.accountId } : {}),
+    claims: { openid: ['sub'], profile: ['preferred_username'], email: ['email', 'email_verified'] },
+    conformIdTokenClaims: false,
+    findAccount: (_context, id) => ({ accountId: id, claims: () => ({ sub: id, ...claimsOf(id) }) }),
+    extraTokenClaims: (_context, token) => ('accountId' in token ? claimsOf(token.accountId ?? '') : {}),
     interactions: { url: (_context, { uid }) => `/pick/${uid}` },
     loadExistingGrant: grant,
     issueRefreshToken: async (_context, client) => client.grantTypeAllowed('refresh_token'),
