@@ -130,6 +130,26 @@ describe('models of organizations', () => {
     expect(before?.selectable.rules.hash).not.toBe(after?.selectable.rules.hash);
   });
 
+  it('let a transaction work for some milliseconds, and longer only where it has its turn', async () => {
+    let now = 0;
+    const { models } = open(() => now);
+    const needsTurn = (): Error => new Error('this takes a turn');
+    function* walk(): Generator<void, string> {
+      for (let device = 0; device < 10; device += 1) {
+        now += 4;
+        yield;
+      }
+      return 'done';
+    }
+    expect(await models.inTransaction(org, { hasTurn: true, needsTurn }).run(walk())).toBe('done');
+    const brief = models.inTransaction(org, { needsTurn });
+    const before = now;
+    await expect(brief.run(walk())).rejects.toThrow('this takes a turn');
+    expect(now - before).toBe(28);
+    await expect(brief.run(walk())).rejects.toThrow('this takes a turn');
+    expect(now - before).toBe(32);
+  });
+
   it('are known for a time without a question to the log, as they were', async () => {
     let now = 0;
     const { log, models } = open(() => now);

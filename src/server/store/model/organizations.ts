@@ -189,8 +189,8 @@ export class OrganizationModels {
   }
 
   /** For a transaction that holds the organization's head. */
-  inTransaction(org: OrganizationId, { hasTurn = false }: { readonly hasTurn?: boolean } = {}): ModelInTransaction {
-    return new ModelInTransaction(this, this.#o, { org, hasTurn });
+  inTransaction(org: OrganizationId, turn: TransactionTurn = {}): ModelInTransaction {
+    return new ModelInTransaction(this, this.#o, { org, ...turn });
   }
 
   /** What is known of the organization, which may be behind; it is loaded where nothing is. */
@@ -360,6 +360,16 @@ export class OrganizationModels {
   }
 }
 
+/** Milliseconds of work with the model that a transaction does without a turn. */
+const briefMs = 25;
+
+/** Whether what is worked out in a transaction may take long: it has a connection, of which there are few. */
+interface TransactionTurn {
+  readonly hasTurn?: boolean;
+  /** What ends work that takes long without a turn; absent where it may. */
+  readonly needsTurn?: () => Error;
+}
+
 /**
  * The organization as one transaction sees it, which holds the organization's head: what was committed, and what the transaction has written so far. Nothing is
  * read before somebody asks.
@@ -370,6 +380,8 @@ export class ModelInTransaction {
   readonly #org: OrganizationId;
   /** Whether what is worked out in the transaction may take long. */
   readonly hasTurn: boolean;
+  readonly #needsTurn: TransactionTurn['needsTurn'];
+  #workedMs = 0;
   #known: KeptAtVersion | undefined;
   /** What the transaction has written since, and nobody has looked at yet. */
   #changes: Entry[] = [];
@@ -377,9 +389,10 @@ export class ModelInTransaction {
   constructor(
     models: OrganizationModels,
     options: ModelsOptions,
-    { org, hasTurn }: { readonly org: OrganizationId; readonly hasTurn: boolean },
+    { org, hasTurn = false, needsTurn }: TransactionTurn & { readonly org: OrganizationId },
   ) {
     this.hasTurn = hasTurn;
+    this.#needsTurn = needsTurn;
     this.#models = models;
     this.#o = options;
     this.#org = org;
@@ -406,9 +419,23 @@ export class ModelInTransaction {
     this.#changes.length = length;
   }
 
-  /** Does work that grows with the organization in short steps. */
+  /** Does work that grows with the organization in short steps. Where that takes long, the transaction needs a turn. */
   run<T>(steps: Generator<void, T>): Promise<T> {
-    return this.#o.slices.run(steps);
+    return this.#o.slices.run(
+      this.hasTurn || this.#needsTurn === undefined ? steps : this.#briefly(steps, this.#needsTurn),
+    );
+  }
+
+  *#briefly<T>(steps: Generator<void, T>, needsTurn: () => Error): Generator<void, T> {
+    const { monotonic } = this.#o;
+    for (;;) {
+      const begun = monotonic();
+      const step = steps.next();
+      this.#workedMs += monotonic() - begun;
+      if (step.done === true) return step.value;
+      if (this.#workedMs > briefMs) throw needsTurn();
+      yield;
+    }
   }
 
   async read(tx: Runner): Promise<Organization> {

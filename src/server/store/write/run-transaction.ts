@@ -198,7 +198,8 @@ export async function runContained(locked: LockedTransaction, write: Transaction
     await tx.run(release, []);
     return { ok: true, value };
   } catch (cause) {
-    if (isPassing(cause)) throw cause;
+    // With a turn, all of them run again.
+    if (isPassing(cause) || cause instanceof NeedsTurn) throw cause;
     await tx.run(undo, []);
     records.reset(mark);
     return { ok: false, cause };

@@ -1,4 +1,4 @@
-/** Owns the turns of writes that take long in their transactions: they have only a part of the connections, so that there is always one for everybody else. */
+/** Owns the turns of writes that take long in their transactions, with policy tests or walks over an organization: they have only a part of the connections, so that there is always one for everybody else. */
 import type { OrganizationId, UserId } from '../../../policy/ids.ts';
 
 /** Thrown in a transaction that takes longer than one without a turn may. It is taken back, and runs again with a turn. */

@@ -241,7 +241,7 @@ export class Writer {
     { hasTurn }: { readonly hasTurn: boolean },
   ): Promise<Attempt | undefined> {
     let broken: unknown;
-    const model = this.#models.inTransaction(org, { hasTurn });
+    const model = this.#models.inTransaction(org, { hasTurn, needsTurn: () => new NeedsTurn() });
     const check = this.#check.begin(org, model);
     try {
       let appended = Promise.resolve();
