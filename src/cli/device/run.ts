@@ -12,12 +12,11 @@ import { allDevices, deviceName, findDevice, pickDevice, pickDevices, withLabels
 import { writeOrAsk } from '../lookup/opening.ts';
 import { writeChanges } from '../lookup/write-changes.ts';
 import { groupIds, allGroups } from '../lookup/group.ts';
-import { userNames } from '../lookup/member.ts';
-import { find, members } from '../lookup/resource.ts';
+import { userNames, find, members } from '../lookup/resource.ts';
 import { printDevices, sayEffect, type LabelFilter } from './change-each.ts';
 import { fieldLines } from '../../client/words/changes.ts';
 import { printable } from '../../policy/names/printable.ts';
-import { groupNames, groupsForTable, reasonWords } from './group-names.ts';
+import { groupNames, groupsForTable, reasonWords } from './groups.ts';
 import { devicesForIsolation, isolationLines } from './isolation.ts';
 
 export interface DeviceFields {

@@ -5,7 +5,7 @@ import { devicesOf } from '../../organization/of-records.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { printable } from '../../policy/names/printable.ts';
 import { parseGroupId } from '../../policy/ids.ts';
-import { paintLine } from '../terminal/change-line.ts';
+import { paintLine } from '../terminal/screen.ts';
 import { allDevices, deviceName } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';

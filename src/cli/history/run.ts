@@ -5,10 +5,10 @@ import { isUuid } from '../../policy/ids.ts';
 import { allGroups, pickGroup } from '../lookup/group.ts';
 import { writeOrAsk } from '../lookup/opening.ts';
 import { allDevices, findDevice } from '../lookup/device.ts';
-import { userNames } from '../lookup/member.ts';
+import { userNames } from '../lookup/resource.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import type { Paint } from '../terminal/screen.ts';
+import { type Paint, paintLine } from '../terminal/screen.ts';
 import { shortTime } from '../terminal/time.ts';
 import { printable } from '../../policy/names/printable.ts';
 import { deviceChanges, groupChanges, type Line } from '../../client/words/changes.ts';
@@ -16,7 +16,6 @@ import { unseenGroup } from '../../client/words/sentence.ts';
 import { printDryRun } from '../group/dry-run.ts';
 import { peerNames } from '../group/peer-text.ts';
 import { sayWarnings } from '../group/run.ts';
-import { paintLine } from '../terminal/change-line.ts';
 
 export interface HistoryOptions {
   readonly limit: string;

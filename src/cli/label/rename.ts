@@ -11,14 +11,13 @@ import type { Peer, StoredRule } from '../../policy/rule.ts';
 import { allDevices } from '../lookup/device.ts';
 import { allGroups } from '../lookup/group.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
-import { userNames } from '../lookup/member.ts';
+import { userNames } from '../lookup/resource.ts';
 import { storedTests } from '../lookup/stored-tests.ts';
 import { writeChanges } from '../lookup/write-changes.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { shellWord } from '../terminal/text.ts';
-import { labelsIn, rulesOf, type Labelled } from './label-uses.ts';
-import { tell } from './run.ts';
+import { labelsIn, rulesOf, type Labelled, tell } from './run.ts';
 
 /** What has labels, with one of them renamed. Entries of a list that become equal are one. */
 function renamer(from: string, to: string) {

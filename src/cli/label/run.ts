@@ -1,4 +1,4 @@
-/** Owns the list of labels, and the undo of a change to several records. */
+/** Owns labels wherever they are used, the list of them, and the undo of a change to several records. */
 import type { ChangeSet, ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
 import type { SecurityGroup } from '../../api/group.ts';
 import { printable } from '../../policy/names/printable.ts';
@@ -11,7 +11,7 @@ import { writeOrAsk } from '../lookup/opening.ts';
 import { storedTests } from '../lookup/stored-tests.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
-import { labelsIn, rulesOf } from './label-uses.ts';
+import type { StoredRule } from '../../policy/rule.ts';
 
 interface LabelUse {
   readonly label: string;
@@ -153,3 +153,13 @@ export async function undo(session: Session, text: string): Promise<void> {
   session.noteWritten(written.revision);
   return tell(session, written, `Undid the change of ${what}.`);
 }
+
+export type Labelled = object & { readonly labels?: readonly string[] };
+
+export const labelsIn = (entries: readonly Labelled[] = []): readonly string[] =>
+  entries.flatMap(({ labels = [] }) => labels);
+
+export const rulesOf = ({ inbound_rules = [], outbound_rules = [] }: SecurityGroup): readonly StoredRule[] => [
+  ...inbound_rules,
+  ...outbound_rules,
+];

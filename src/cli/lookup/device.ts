@@ -1,5 +1,5 @@
-/** Owns the lookup of devices by host name, public key, tunnel address or id. */
-import type { Device } from '../../api/device.ts';
+/** Owns devices as commands name and show them: their lookup by host name, public key, tunnel address or id, which are isolated, and what their agents reported. */
+import type { Device, DeviceReport, DeviceStatus } from '../../api/device.ts';
 import { devicesNamed } from '../../organization/of-records.ts';
 import { wordsFor, type NamedThing } from '../../client/words/naming.ts';
 import { findOne } from '../session/find-one.ts';
@@ -7,6 +7,7 @@ import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { printable } from '../../policy/names/printable.ts';
 import type { PastQuery } from './past.ts';
+import { shortTime } from '../terminal/time.ts';
 
 export async function allDevices(session: Session, past: PastQuery = {}): Promise<readonly Device[]> {
   const client = await session.client();
@@ -87,4 +88,32 @@ export function matchesPattern(pattern: string, name: string): boolean {
   }
   while (wanted[at] === '*') at += 1;
   return at === wanted.length;
+}
+
+/** More devices than these nobody reads. */
+const shownDevices = 10;
+
+/** `Device web-7 is isolated until 2026-11-18T10:14:05Z: suspicious logins`, one line for each. */
+export function isolatedLines(devices: readonly Device[]): readonly string[] {
+  const lines = devices.flatMap((device) => {
+    const { isolated } = device;
+    if (isolated === undefined) return [];
+    const end = isolated.until === undefined ? '' : ` until ${shortTime(isolated.until)}`;
+    return [`Device ${deviceName(device)} is isolated${end}: ${isolated.reason}`];
+  });
+  const more = lines.length - shownDevices;
+  return more <= 0 ? lines : [...lines.slice(0, shownDevices), `and ${more} more isolated: ringfence device list`];
+}
+
+/** By the device's id. */
+export async function allStatuses(session: Session): Promise<ReadonlyMap<string, DeviceStatus>> {
+  const client = await session.client();
+  const statuses = await client.statuses.list(await session.organization());
+  return new Map(statuses.map((status) => [status.device_id, status]));
+}
+
+/** What agents said last, by the device's id; a device whose agent never reported is not among them. */
+export async function allReports(session: Session): Promise<ReadonlyMap<string, DeviceReport>> {
+  const statuses = await allStatuses(session);
+  return new Map([...statuses].flatMap(([id, { status }]) => (status === undefined ? [] : [[id, status]])));
 }

@@ -101,3 +101,18 @@ export async function wordsOf<T>(session: Session, { all, naming }: Resource<T>)
   const records = await all(session);
   return records.map(wordsFor(records, naming));
 }
+
+/** Returns a user's name by id. A user who is no longer a member stays an id. Output for programs needs no names. */
+export async function userNames(session: Session): Promise<(userId: string) => string> {
+  if (!session.isForPeople) return (userId) => userId;
+  try {
+    const names = new Map<string, string>(
+      (await members.all(session)).map(({ user_id, username }) => [user_id, username]),
+    );
+    return (userId) => names.get(userId) ?? userId;
+  } catch (error) {
+    // Who may see the thing and not the members reads an id.
+    if (error instanceof RingfenceError && error.status === 403) return (userId) => userId;
+    throw error;
+  }
+}

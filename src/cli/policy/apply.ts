@@ -5,7 +5,7 @@ import type { Session } from '../session/session.ts';
 import { CliError } from '../terminal/exit.ts';
 import { movedLines } from './moved-names.ts';
 import { sayNotes } from '../lookup/effect.ts';
-import { paintLine } from '../terminal/change-line.ts';
+import { paintLine } from '../terminal/screen.ts';
 import {
   countSteps,
   effectOfPlan,

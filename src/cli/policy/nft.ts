@@ -17,9 +17,8 @@ import { resolvePolicy } from '../../policy/fleet/resolve.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { findOne } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';
-import { allDevices, deviceName, namesOfDevice } from '../lookup/device.ts';
+import { allDevices, deviceName, namesOfDevice, allReports } from '../lookup/device.ts';
 import { policyAt } from '../../policy/time/policy-at.ts';
-import { allReports } from '../lookup/device-report.ts';
 import { allGroups, namesOfGroup } from '../lookup/group.ts';
 
 /** The policy of a device, with the addresses that its peers have now; a group that cannot be seen makes it unknown, which is not the same as empty. */

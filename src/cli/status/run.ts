@@ -3,8 +3,7 @@
  * first.
  */
 import type { Convergence } from '../../api/enforcement/convergence.ts';
-import { allDevices } from '../lookup/device.ts';
-import { isolatedLines } from '../lookup/isolated.ts';
+import { allDevices, isolatedLines } from '../lookup/device.ts';
 import { adviceLines, countsLine, mostUrgent, renderExceptions } from '../session/in-force.ts';
 import type { Session } from '../session/session.ts';
 import { trialLine } from '../session/trial-words.ts';

@@ -1,7 +1,6 @@
-/**
- * Owns what is sent to a terminal: colours that only this program can produce, and text without invisible characters.
- */
-import { escaped, unprintable } from '../../policy/names/printable.ts';
+/** Owns what is sent to a terminal: colours that only this program can produce, lines of a difference, and text without invisible characters. */
+import { escaped, unprintable, printable } from '../../policy/names/printable.ts';
+import type { Line } from '../../client/words/changes.ts';
 
 const unsafe = new RegExp(`[${unprintable}]`, 'gu');
 
@@ -46,3 +45,8 @@ export function createScreen({ colour, secret }: { readonly colour: boolean; rea
       }),
   };
 }
+
+const colours = { '+': 'green', '-': 'red', '~': 'yellow' } as const;
+
+export const paintLine = ([sign, text]: Line, paint: Paint): string =>
+  paint(colours[sign], `${sign} ${printable(text)}`);
