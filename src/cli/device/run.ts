@@ -9,8 +9,7 @@ import { agentText, packetLines, readState, stateLines, statusesOf, stateWords }
 import { idColumn, type Fields } from '../terminal/table.ts';
 import { shortTime } from '../terminal/time.ts';
 import { allDevices, deviceName, findDevice, pickDevice, pickDevices, withLabels } from '../lookup/device.ts';
-import { writeOrAsk } from '../lookup/opening.ts';
-import { writeChanges } from '../lookup/write-changes.ts';
+import { writeOrAsk, writeChanges } from '../lookup/write-changes.ts';
 import { groupIds, allGroups } from '../lookup/group.ts';
 import { userNames, find, members } from '../lookup/resource.ts';
 import { printDevices, sayEffect, type LabelFilter } from './change-each.ts';

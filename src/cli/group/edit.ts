@@ -16,7 +16,7 @@ import { pathText, problemLine, readOrRefuse, readWritten } from './written-grou
 import { readOneInput } from '../terminal/input-file.ts';
 import { toYaml } from '../terminal/output.ts';
 import type { Session } from '../session/session.ts';
-import { writeOrAsk } from '../lookup/opening.ts';
+import { writeOrAsk } from '../lookup/write-changes.ts';
 import { findGroup } from '../lookup/group.ts';
 import { printChange, readSelectors, updateGroup } from './run.ts';
 

@@ -25,7 +25,7 @@ import { allDevices, deviceName } from '../lookup/device.ts';
 import { allGroups, findGroup, pickGroup } from '../lookup/group.ts';
 import { userNames } from '../lookup/resource.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { writeOrAsk } from '../lookup/opening.ts';
+import { writeOrAsk } from '../lookup/write-changes.ts';
 
 const ownerWords = (group: SecurityGroup, nameOf: (user: string) => string): string => {
   const { is_default, user_id, guardrail, mode } = group;

@@ -3,7 +3,7 @@ import type { SecurityGroup } from '../../api/group.ts';
 import type { DevicePolicyState, GroupState } from '../../api/history/states.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { allGroups, pickGroup } from '../lookup/group.ts';
-import { writeOrAsk } from '../lookup/opening.ts';
+import { writeOrAsk } from '../lookup/write-changes.ts';
 import { allDevices, findDevice } from '../lookup/device.ts';
 import { userNames } from '../lookup/resource.ts';
 import type { Session } from '../session/session.ts';

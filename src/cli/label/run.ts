@@ -7,7 +7,7 @@ import { plannedChange } from '../group/dry-run.ts';
 import { allDevices } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
-import { writeOrAsk } from '../lookup/opening.ts';
+import { writeOrAsk } from '../lookup/write-changes.ts';
 import { storedTests } from '../lookup/stored-tests.ts';
 import type { Session } from '../session/session.ts';
 import { CliError, usageError } from '../terminal/exit.ts';

@@ -7,7 +7,7 @@ import { notInForceNote, tooMuchNote, trafficLines, trafficSummary } from '../..
 import { failureInWords } from '../../policy/policy-test/words.ts';
 import { printable } from '../../policy/names/printable.ts';
 import type { Session } from '../session/session.ts';
-import { namedRefusal, type EntryNaming } from './named-refusal.ts';
+import { namedRefusal, type EntryNaming } from './write-changes.ts';
 
 /** The most devices whose effects are listed; the others are only counted. */
 const mostTold = 1_000;

@@ -9,7 +9,7 @@ import { allDevices, deviceName } from '../lookup/device.ts';
 import { effectOf, sayNotes } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import { find, invitations, members } from '../lookup/resource.ts';
-import { writeOrAsk } from '../lookup/opening.ts';
+import { writeOrAsk } from '../lookup/write-changes.ts';
 import { compareNames, couldMean, isPartOfId } from '../../client/words/naming.ts';
 import { namedLine } from '../session/find-one.ts';
 import type { Session } from '../session/session.ts';

@@ -33,7 +33,7 @@ import {
   type JudgedPair,
   type Side,
 } from './explain-sides.ts';
-import { keepTest } from '../lookup/keep-test.ts';
+import { keepTest } from '../lookup/stored-tests.ts';
 import { recentlyRefused, refusalLines, type RefusalQuery } from './recently-refused.ts';
 import { explainReach, explainWho } from './reach.ts';
 import type { Transport } from '../../policy/packet.ts';

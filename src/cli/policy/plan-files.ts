@@ -7,7 +7,7 @@ import { allDevices } from '../lookup/device.ts';
 import { effectOf, type Effect } from '../lookup/effect.ts';
 import { allGroups } from '../lookup/group.ts';
 import { noTests, storedTests } from '../lookup/stored-tests.ts';
-import type { EntryNaming } from '../lookup/named-refusal.ts';
+import type { EntryNaming } from '../lookup/write-changes.ts';
 import { labelDoubts, type Doubt } from '../session/ask-about.ts';
 import { sayHostBits } from '../group/doubts.ts';
 import { namesFor, peerNames } from '../group/peer-text.ts';

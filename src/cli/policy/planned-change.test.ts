@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { SecurityGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
-import { namedRefusal } from '../lookup/named-refusal.ts';
+import { namedRefusal } from '../lookup/write-changes.ts';
 import { commandExitOf } from '../terminal/exit.ts';
 import type { Step } from './plan.ts';
 import { namesInFiles, plannedChange } from './planned-change.ts';

@@ -3,7 +3,7 @@ import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import { ruleInSentence, type DeviceNaming } from '../../client/words/rule.ts';
 import type { Direction, StoredRule } from '../../policy/rule.ts';
 import { fileField, pathText, pointerPath } from '../group/written-group.ts';
-import type { EntryNaming } from '../lookup/named-refusal.ts';
+import type { EntryNaming } from '../lookup/write-changes.ts';
 import type { CurrentPolicy, GroupReference, Step } from './plan.ts';
 import { testsAfter } from './plan-tests.ts';
 

@@ -2,7 +2,7 @@
 import type { Trial } from '../../api/trial/trials.ts';
 import { printable } from '../../policy/names/printable.ts';
 import { isUuid } from '../../policy/ids.ts';
-import { writeOrAsk } from '../lookup/opening.ts';
+import { writeOrAsk } from '../lookup/write-changes.ts';
 import { sentenceNames } from '../lookup/subject-names.ts';
 import { findOne } from '../session/find-one.ts';
 import { countsLine } from '../session/in-force.ts';
