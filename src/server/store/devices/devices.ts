@@ -214,7 +214,7 @@ export function devicesIn(context: Context) {
           decide: (deciding) => createDevice(deciding, { id, device }),
         });
       await models.warm(org);
-      const write = transactionWrite(by, async (locked) => {
+      const run = async (locked: Locked): Promise<Stored<DeviceRecord>> => {
         // Labels of a key are set in the name of its user: a user who is no owner any more does not go on by a key that was made before.
         const asked = enrollment_key === undefined ? device : await useKey(context, locked, enrollment_key, device);
         const { user_id: user, security_groups: list } = asked;
@@ -231,8 +231,8 @@ export function devicesIn(context: Context) {
             return made;
           },
         });
-      });
-      return writer.write(org, write);
+      };
+      return writer.write(org, transactionWrite(by, run, { onlyReads: enrollment_key === undefined }));
     },
 
     async update(
@@ -256,7 +256,7 @@ export function devicesIn(context: Context) {
         });
       await models.warm(org);
       const detach = options.detach === true;
-      const write = transactionWrite(by, async (locked) => {
+      const run = async (locked: Locked): Promise<Stored<DeviceRecord>> => {
         if (list !== undefined) return updateList(context, locked, { ...update, by, list, detach });
         // Labels may take the last group from the device, or give it more.
         const before = detach ? undefined : await locked.model.read(locked.tx);
@@ -265,8 +265,8 @@ export function devicesIn(context: Context) {
         await checkRanges(context, locked, id);
         if (before !== undefined) await refuseOpened(locked, before, { among: [id] });
         return device;
-      });
-      return writer.write(org, write);
+      };
+      return writer.write(org, transactionWrite(by, run, { onlyReads: trial === undefined }));
     },
 
     /**

@@ -257,13 +257,11 @@ export function groupsIn(context: Context) {
           decide: (deciding) => createGroup(deciding, creation),
         });
       await models.warm(org);
-      return writer.write(
-        org,
-        transactionWrite(by, async (locked) => {
-          await checkPeers(locked, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
-          return createNamed(context, locked, by, creation);
-        }),
-      );
+      const run = async (locked: Locked): Promise<SavedGroup> => {
+        await checkPeers(locked, devicesIn(group.inbound_rules, group.outbound_rules), new Set());
+        return createNamed(context, locked, by, creation);
+      };
+      return writer.write(org, transactionWrite(by, run, { onlyReads: trial === undefined }));
     },
 
     /**
@@ -309,10 +307,8 @@ export function groupsIn(context: Context) {
         // An earlier state may name a deleted device. A restore keeps that name, and it matches no device.
         const needed = options.restores === true ? new Set<string>() : named;
         const update = { ...asked, by, named: needed, detach: options.detach === true };
-        return writer.write(
-          org,
-          transactionWrite(by, (locked) => updateNamed(context, locked, update)),
-        );
+        const run = (locked: Locked): Promise<SavedGroup> => updateNamed(context, locked, update);
+        return writer.write(org, transactionWrite(by, run, { onlyReads: trial === undefined }));
       };
       const movesDevices = patch.applies_to !== undefined || patch.mode !== undefined;
       if (named.size > 0 || movesDevices || trial !== undefined) return afterwards();
@@ -401,6 +397,7 @@ export function groupsIn(context: Context) {
           ...subjectOf(removed.last),
           ...(removed.fresh && { before: removed.last.record, after: removed.fresh }),
         }),
+        { onlyReads: true },
       );
       return last;
     },

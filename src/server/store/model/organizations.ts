@@ -383,6 +383,7 @@ export class ModelInTransaction {
   readonly #needsTurn: TransactionTurn['needsTurn'];
   #workedMs = 0;
   #known: KeptAtVersion | undefined;
+  #head: { readonly revision: number; readonly era: string } | undefined;
   /** What the transaction has written since, and nobody has looked at yet. */
   #changes: Entry[] = [];
 
@@ -405,7 +406,9 @@ export class ModelInTransaction {
 
   /** The database shows the transaction what it has written so far. */
   flushed(): void {
-    if (this.#known === undefined) this.#changes = [];
+    if (this.#known !== undefined) return;
+    this.#changes = [];
+    this.#head = undefined;
   }
 
   mark() {
@@ -438,6 +441,11 @@ export class ModelInTransaction {
     }
   }
 
+  /** The head that the transaction found is known: a model that shows it needs no look at the log. */
+  startsAt(head: { readonly revision: number; readonly era: string }): void {
+    this.#head = head;
+  }
+
   async read(tx: Runner): Promise<Organization> {
     this.#known ??= await this.#begin(tx);
     this.#known = this.#folded(this.#known);
@@ -447,7 +455,10 @@ export class ModelInTransaction {
   /** As the database shows it to the transaction. */
   async #begin(tx: Runner): Promise<KeptAtVersion> {
     for (let kept = await this.#models.known(this.#org), isLast = false; ; isLast = true) {
-      const reached = await this.#follow(tx, { ...kept, version: kept.log.versionOf(kept.history) });
+      const known = { ...kept, version: kept.log.versionOf(kept.history) };
+      const { revision, era = '-' } = this.#head ?? {};
+      if (known.model.revision === revision && known.version?.endsWith(era) === true) return known;
+      const reached = await this.#follow(tx, known);
       if (reached !== undefined) return reached;
       if (isLast) throw new StoreError({ code: 'unavailable' }, { message: 'the change log has moved on too far' });
       // Perhaps another history, or the log no longer reaches back to what is known.

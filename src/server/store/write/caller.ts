@@ -4,6 +4,7 @@ import type { Actor, RightSubject } from '../data/actor.ts';
 import { refuse } from '../../problems.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { found, inOrg, statement } from '../postgres/sql.ts';
+import type { CallerRow, Known } from './known.ts';
 import type { Records } from './records/records.ts';
 import { checkTime, hasEnded, rightItem } from './right.ts';
 import { now, type Stamps } from './stamp.ts';
@@ -11,11 +12,8 @@ import { now, type Stamps } from './stamp.ts';
 /** The write itself takes one of the key's uses, and is refused when none is left. */
 const isGoodKey = found('enrollment_keys k', `k.id = n.key AND ${inOrg('k')} AND k.expires_at > n.at`);
 
-/** Of the caller, whose right names an enrollment key: the key's user. */
-type CallerRow = Caller & { readonly place: number; readonly key_user: string | null };
-
 /** Values: organization, callers as a JSON array. */
-const readCallers = statement<CallerRow>(
+const readCallers = statement<CallerRow & { readonly place: number }>(
   'read_callers',
   `SELECT n.place, ${hasEnded('n')} OR (n.key IS NOT NULL AND NOT ${isGoodKey}) AS has_ended, m.role, m.is_pending,
      o.user_id IS NOT NULL AS is_member, ${found('users u', 'u.id = n.administrator AND u.is_admin AND u.removed_at IS NULL')} AS is_administrator,
@@ -52,7 +50,7 @@ export async function callersOf(
   org: string,
   at: string,
   asked: readonly Asked[],
-): Promise<readonly Omit<CallerRow, 'place'>[]> {
+): Promise<readonly CallerRow[]> {
   if (asked.length === 0) return [];
   const items = asked.map(({ by: { user_id: actor, right }, whose = null }, place) => {
     const { credential, subject, roles } = right;
@@ -62,9 +60,16 @@ export async function callersOf(
     const named = subject?.kind === 'enrollment_key' ? subject.id : null;
     return { place, actor, token, session, key, at, administrator, subject: named, whose };
   });
-  const callers: Omit<CallerRow, 'place'>[] = [];
+  const callers: CallerRow[] = [];
   for (const { place, ...caller } of await tx.run(readCallers, [org, JSON.stringify(items)])) callers[place] = caller;
   return callers;
+}
+
+interface RightPlace {
+  readonly tx: Runner;
+  readonly org: string;
+  readonly records: Records;
+  readonly known?: Known | undefined;
 }
 
 interface HeldRight {
@@ -76,20 +81,22 @@ interface HeldRight {
 /** Refuses unless the right of a write holds now, which may do more than one record needs. */
 export async function heldRight(
   stamps: Pick<Stamps, 'clock'>,
-  { tx, org, records }: { readonly tx: Runner; readonly org: string; readonly records: Records },
+  { tx, org, records, known }: RightPlace,
   by: Actor,
 ): Promise<HeldRight> {
   const { subject } = by.right;
   const at = now(stamps);
   checkTime(by.right, at);
+  const before = known?.callers.get(callerKey({ by }));
   const [[caller]] = await Promise.all([
-    callersOf(tx, org, at, [{ by }]),
+    before === undefined ? callersOf(tx, org, at, [{ by }]) : [before],
     records.load({
       groups: subject?.kind === 'group' ? [subject.id] : [],
       devices: subject?.kind === 'device' ? [subject.id] : [],
     }),
   ]);
   if (caller === undefined) return refuse({ code: 'not_found', what: 'organization' });
+  if (before === undefined) known?.callers.set(callerKey({ by }), { ...caller, has_ended: false });
   const ownerOf = ({ kind, id }: RightSubject): string | null | undefined => {
     if (kind === 'user') return id;
     if (kind === 'enrollment_key') return caller.key_user ?? undefined;

@@ -92,6 +92,7 @@ export async function recorded<T>(
 /** A write of an organization that is recorded where its request has a key. */
 export const recordedWrite = <T>(stamps: Pick<Stamps, 'clock'>, write: TransactionWrite<T>): TransactionWrite<T> => ({
   ...write,
+  onlyReads: false,
   run: (locked) => recorded(stamps, locked.tx, write.by.idempotency, () => write.run(locked)),
 });
 

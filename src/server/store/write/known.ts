@@ -11,12 +11,15 @@ import type { DeviceState, GroupState } from './records/states.ts';
 const mostOfOne = 4 << 20;
 const mostCharacters = 32 << 20;
 
+/** Who writes. Where its right names an enrollment key: the key's user. */
+export type CallerRow = Caller & { readonly key_user: string | null };
+
 export class Known {
   head: Head;
   readonly groups = new Map<string, GroupState>();
   readonly devices = new Map<string, DeviceState>();
   /** By `callerKey`. */
-  readonly callers = new Map<string, Caller>();
+  readonly callers = new Map<string, CallerRow>();
   /** How many address ranges all groups name. */
   ranges: number | undefined;
   #characters = 0;

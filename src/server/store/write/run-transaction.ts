@@ -16,6 +16,7 @@ import { statement } from '../postgres/sql.ts';
 import type { Deciding } from './records/deciding.ts';
 import type { Records } from './records/records.ts';
 import { callersOf, heldRight, type Asked } from './caller.ts';
+import type { CallerRow, Known } from './known.ts';
 import { acceptByWriting } from './members.ts';
 import { checkTime } from './right.ts';
 import { now } from './stamp.ts';
@@ -38,6 +39,8 @@ export interface Locked {
 export interface TransactionWrite<T> {
   readonly kind: 'transaction';
   readonly by: Actor;
+  /** Its own statements only read, as far as can be told: what it writes are records. Then it may do without the lock. */
+  readonly onlyReads?: boolean;
   readonly run: (locked: Locked) => Promise<T>;
 }
 
@@ -103,13 +106,13 @@ export const rangesOfAll = async (tx: Runner, org: string): Promise<number> =>
 /** A decision inside a transaction that does more. The right of the whole was judged before it, and so was that of the record. */
 export async function decidingIn(
   context: DecidingContext,
-  { tx, org, records }: Pick<Locked, 'tx' | 'org' | 'records'>,
+  { tx, org, records, caller: writer }: Pick<Locked, 'tx' | 'org' | 'records' | 'caller'>,
   by: Actor,
   { whose }: Pick<Needs, 'whose'> = {},
 ): Promise<Deciding & { readonly accept: () => Promise<void> }> {
   const at = now(context);
   checkTime(by.right, at);
-  const [caller] = await callersOf(tx, org, at, [{ by, whose }]);
+  const [caller] = whose === undefined ? [writer] : await callersOf(tx, org, at, [{ by, whose }]);
   if (caller === undefined) throw gone();
   let accepts = false;
   return {
@@ -150,6 +153,8 @@ const undo = statement<never>('undo', 'ROLLBACK TO SAVEPOINT write');
 export interface LockedTransaction extends Pick<Locked, 'tx' | 'org' | 'model' | 'records'> {
   readonly check: WriteCheckSession;
   readonly context: DecidingContext;
+  /** Without the lock: what was known before. */
+  readonly known?: Known;
 }
 
 /** Runs a transaction write, if its right holds now. */
@@ -166,11 +171,11 @@ function holdSkip({ tests }: Actor, { role }: Caller): void {
 }
 
 async function judged(
-  { tx, org, check, model, records, context }: LockedTransaction,
+  { tx, org, check, model, records, context, known }: LockedTransaction,
   write: TransactionWrite<unknown>,
 ): Promise<unknown> {
   const { run, by } = write;
-  const { caller, accepts } = await heldRight(context, { tx, org, records }, by);
+  const { caller, accepts } = await heldRight(context, { tx, org, records, known }, by);
   holdSkip(by, caller);
   // Before the write, so that it is judged as by an owner who counts. A refusal takes both back.
   if (accepts || by.tests === 'skip') await acceptByWriting(context, { tx, org, caller }, by);
@@ -206,6 +211,20 @@ export async function runContained(locked: LockedTransaction, write: Transaction
   }
 }
 
+/** Without the lock: what it writes stays in memory, and nothing of it where it is refused. */
+export async function runInMemory(locked: LockedTransaction, write: TransactionWrite<unknown>): Promise<Outcome> {
+  const mark = locked.records.mark();
+  try {
+    const value = await judged(locked, write);
+    if (write.by.isDryRun === true) throw new DryRunResult(value);
+    return { ok: true, value };
+  } catch (cause) {
+    if (!(cause instanceof StoreError) || isPassing(cause)) throw cause;
+    locked.records.reset(mark);
+    return { ok: false, cause };
+  }
+}
+
 export const askedBy = ({ by, needs }: RecordWrite<unknown>): Asked => ({ by, whose: needs.whose });
 
 export const wantedBy = (writes: readonly RecordWrite<unknown>[]): Parameters<Records['load']>[0] => ({
@@ -219,7 +238,7 @@ export const needsRanges = (writes: readonly RecordWrite<unknown>[]): boolean =>
 
 /** What all writes of a transaction look at, besides records. */
 interface Looked {
-  readonly callers: readonly (Caller | undefined)[];
+  readonly callers: readonly (CallerRow | undefined)[];
   readonly ranges: DecidingAlone['ranges'];
 }
 

@@ -19,16 +19,17 @@ export function inOrganization<T>(
   by: Actor,
   work: (locked: Locked) => Promise<T>,
   subject: (result: T) => Omit<AuditSubject, 'org_id'> & Partial<AuditSubject>,
+  options: { readonly onlyReads?: boolean } = {},
 ): Promise<T> {
-  const write = transactionWrite(by, async (locked) => {
+  const run = async (locked: Locked): Promise<T> => {
     const result = await work(locked);
     if (by.audit !== undefined) {
       const { org_id, ...entry } = { org_id: org, ...subject(result) };
       locked.records.note(auditRow(context, { ...by.audit, ...entry, organization_id: org_id ?? undefined }));
     }
     return result;
-  });
-  return context.writer.write(org, write);
+  };
+  return context.writer.write(org, transactionWrite(by, run, options));
 }
 
 /** A write outside of the organizations' order, with its audit entry if it has a note. Its right is checked first, and held until the commit. */

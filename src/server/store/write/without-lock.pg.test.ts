@@ -5,6 +5,7 @@ import { startPostgres, type TestPostgres } from '../../../../test/lib/postgres.
 import { rightRoles } from '../../../organization/decide/caller.ts';
 import { parseDeviceId, parseGroupId, type GroupId } from '../../../policy/ids.ts';
 import { asServer, type Actor } from '../data/actor.ts';
+import type { Store } from '../open.ts';
 import { device, group, logOf, makeWorld, openTestStore, problemOf, someDigest, type World } from '../store.fixture.ts';
 
 let postgres: TestPostgres;
@@ -102,6 +103,47 @@ test('a record that another server has changed is written as it is now', async (
   expect((await rename(own)).record.group_description).toBe('of another');
   const made = parseDeviceId((await there.devices.create(org, owner, device(owner.user_id))).id);
   expect((await here.devices.update(org, owner, made, { hostname: 'new' })).record.hostname).toBe('new');
+});
+
+test('policy tests, labels and lists are judged by what another server has left', async () => {
+  const { store: here, url, org, owner: server } = await makeWorld(postgres);
+  const there = await openTestStore(url);
+  const digest = someDigest();
+  await here.tokens.issue(server.user_id, { digest, name: '', scope: 'full' }, asServer);
+  const credential = { kind: 'token', digest: digest.toString('hex') } as const;
+  const olga: Actor = { ...server, right: { user_id: server.user_id, credential, roles: rightRoles.owner } };
+  const web = group({ group_name: 'web', applies_to: [{ labels: ['web'] }] });
+  const id = parseGroupId((await here.groups.create(org, olga, 'organization', web)).id);
+  const made = device(olga.user_id, { fields: { tunnel_ip: '100.64.0.1', labels: ['web'] } });
+  const host = parseDeviceId((await here.devices.create(org, olga, made)).id);
+  const close = (store: Store, if_match?: number) =>
+    store.groups.update(org, olga, 'organization', id, { inbound_rules: [] }, { if_match });
+  const relabel = (labels: readonly string[]) => here.devices.update(org, olga, host, { labels });
+  expect(await outcomeOf(relabel([]))).toBe('would_open');
+  expect(await outcomeOf(relabel(['web', 'x']))).toBe('done');
+  const reach = {
+    name: 'ssh',
+    from: { address: '10.0.0.9' },
+    to: { device_id: host },
+    protocol: 'tcp',
+    port: 22,
+  } as const;
+  await there.policyTests.replace(org, olga, [{ ...reach, expect: 'allow' }]);
+  expect(await outcomeOf(close(here))).toBe('policy_test_failed');
+  expect(await outcomeOf(relabel(['x']))).toBe('would_open');
+  await there.policyTests.replace(org, olga, []);
+  expect(await outcomeOf(close(here))).toBe('done');
+  const other = parseGroupId((await there.groups.create(org, olga, 'organization', group())).id);
+  expect((await here.devices.update(org, olga, host, { security_groups: [other] })).record.security_groups).toEqual([
+    other,
+  ]);
+  expect(await outcomeOf(relabel(['y']))).toBe('done');
+  await there.groups.delete(org, olga, 'organization', other, { detach: true });
+  expect(await outcomeOf(here.devices.update(org, olga, host, { security_groups: [other] }))).toBe(
+    'group_list_invalid',
+  );
+  const log = await logOf(here, org);
+  expect(log.map(({ revision }) => revision)).toEqual(log.map((_, index) => index + 1));
 });
 
 test('three servers with 16 writers each at one organization: gap-free, each write once, nobody waits for ever', async () => {

@@ -44,11 +44,11 @@ import { NeedsTurn, type Turns } from './turns.ts';
 import { writeWithoutLock } from './without-lock.ts';
 import type { WriteCheck } from './write-check.ts';
 
-export const transactionWrite = <T>(by: Actor, run: TransactionWrite<T>['run']): TransactionWrite<T> => ({
-  kind: 'transaction',
-  by,
-  run,
-});
+export const transactionWrite = <T>(
+  by: Actor,
+  run: TransactionWrite<T>['run'],
+  options: Pick<TransactionWrite<T>, 'onlyReads'> = {},
+): TransactionWrite<T> => ({ kind: 'transaction', by, run, ...options });
 
 interface Pending {
   readonly write: Write<unknown>;
@@ -89,7 +89,7 @@ const refused = (writes: readonly unknown[], cause: unknown): readonly Outcome[]
 const unforeseen = (): Outcome => ({ ok: false, cause: new StoreError({ code: 'unexpected' }) });
 
 /** A right by what the version of an organization does not move with: an enrollment key has uses and a time, and administrators are the server's. */
-const isOfElsewhere = ({ by: { right } }: RecordWrite<unknown>): boolean =>
+const isOfElsewhere = ({ by: { right } }: Write<unknown>): boolean =>
   right.credential.kind === 'enrollment_key' || (right.roles & rightRoles.administrator) !== 0;
 
 const isRecordWrite = (write: Write<unknown>): write is RecordWrite<unknown> => write.kind === 'record';
@@ -213,9 +213,16 @@ export class Writer {
 
   /** Undefined when the writes need the lock. */
   async #withoutLock(org: OrganizationId, writes: readonly Write<unknown>[]): Promise<Attempt | undefined> {
-    if (!writes.every(isRecordWrite) || writes.some(isOfElsewhere)) return undefined;
+    if (writes.some((write) => (write.kind === 'transaction' && write.onlyReads !== true) || isOfElsewhere(write)))
+      return undefined;
     const [organizations, context] = [this.#organizations, this.#context];
-    const made = await writeWithoutLock({ tx: this.#connections.pick(), org, organizations, context }, writes);
+    if (organizations.isContested(org)) return undefined;
+    const model = this.#models.inTransaction(org);
+    const check = this.#check.begin(org, model);
+    const made = await writeWithoutLock(
+      { connection: this.#connections.pick(), org, organizations, context, model, check },
+      writes,
+    );
     return made && { outcomes: made.outcomes, ...committedBy(made.records) };
   }
 
@@ -300,6 +307,7 @@ export class Writer {
     const locking = tx.run(lockHead, [org]).then(([head]) => {
       if (head === undefined) throw gone();
       records.begin(head);
+      model.startsAt(head);
       this.#organizations.found(org, head);
       return head;
     });

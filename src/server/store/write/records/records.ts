@@ -416,11 +416,14 @@ export class Records implements Draft {
    * Appends it by one statement without a lock: only if the organization still is as it was when this began, and these credentials still hold.
    * False: nothing was appended. It may be that one statement does not do, or that there is nothing.
    */
-  async appendIf({ credentials, era }: { readonly credentials: string; readonly era: string }): Promise<boolean> {
+  async appendIf(
+    connection: Runner,
+    { credentials, era }: { readonly credentials: string; readonly era: string },
+  ): Promise<boolean> {
     if (this.#written.length === 0) return false;
     const [one, ...others] = this.#statements({ credentials, era });
     if (one === undefined || others.length > 0) return false;
-    const [moved] = await this.#tx.run(one.statement, one.values);
+    const [moved] = await connection.run(one.statement, one.values);
     if (moved === undefined) return false;
     this.#flushed(true);
     this.#reach(moved as WrittenHead);
