@@ -16,5 +16,13 @@ export async function pgRestore({
   readonly file: string;
 }): Promise<void> {
   const whole = ['--clean', '--if-exists', '--single-transaction', '--exit-on-error', '--no-owner', '--no-privileges'];
-  await run(join(programs.bin, 'pg_restore'), [`--dbname=${url}`, ...whole, file], { cwd: '/' });
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await run(join(programs.bin, 'pg_restore'), [`--dbname=${url}`, ...whole, file], { cwd: '/' });
+      return;
+    } catch (error) {
+      // A server that writes may have what it needs next, and need what it has. PostgreSQL may end either; then nothing was restored.
+      if (attempt === 20 || !String(error).includes('deadlock detected')) throw error;
+    }
+  }
 }
