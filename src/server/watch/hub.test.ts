@@ -1,5 +1,7 @@
 /** Proves the hub's rules one by one, on a model database: what is sent, when, to which streams, and at what cost. */
 import { describe, expect, test } from 'vitest';
+import { processSlices } from '../scheduling/time-slices.ts';
+import { OrganizationModels } from '../store/model/organizations.ts';
 import { both, device, hubMaker, seen, loopTurns } from './hub.fixture.ts';
 import { ModelDatabase, modelOrg, userOf } from './model.fixture.ts';
 
@@ -307,6 +309,33 @@ describe('a stream', () => {
     await t.hint();
     await t.pass(14_000);
     expect(sink.body().split('\n\n')).toHaveLength(2);
+  });
+});
+
+describe('models beside streams', () => {
+  test('follow the same log: what another server wrote is read once, and what this one wrote not at all', async () => {
+    const t = make();
+    const models = new OrganizationModels({
+      logs: t.logs,
+      source: t.db,
+      slices: processSlices(),
+      monotonic: () => t.now,
+      clock: () => t.now,
+    });
+    const id = t.db.create('device');
+    const sink = await t.watch(device);
+    const revisions = async () => [(await models.read(modelOrg)).revision, sink.received('device').at(-1)?.revision];
+    await revisions();
+    const { changes } = t.db.reads;
+    t.db.update(id);
+    await t.hint();
+    expect(await revisions()).toEqual([2, 2]);
+    expect(t.db.reads.changes).toBe(changes + 1);
+    t.db.update(id);
+    t.db.tell(2);
+    await loopTurns();
+    expect(await revisions()).toEqual([3, 3]);
+    expect(t.db.reads.changes).toBe(changes + 1);
   });
 });
 

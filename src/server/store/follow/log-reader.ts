@@ -2,6 +2,7 @@
 import type { OrganizationId } from '../../../policy/ids.ts';
 import type { Entry, Head, LogSource } from '../data/change-log.ts';
 import { framesOf } from './frame.ts';
+import { tokenOf } from './revision-tokens.ts';
 import type { Ring } from './ring.ts';
 
 /** Counts, of all organizations. */
@@ -53,7 +54,7 @@ export class LogReader {
   take(entries: readonly Entry[]): boolean {
     const { head } = this.#o.ring;
     if ((entries.at(-1)?.revision ?? 0) <= head) return true;
-    if (!continues(head, entries)) return false;
+    if (!continues(head, entries) || this.#isOfUnknownEra(entries)) return false;
     this.#append(entries);
     return true;
   }
@@ -95,6 +96,8 @@ export class LogReader {
     for (let reads = 1; ; reads += 1) {
       stats.reads += 1;
       const page = await source.readChanges(org, from + entries.length, most.entries, most.bytes);
+      // Another database may go on from before what is known here: whether it does is learned first.
+      if (page !== undefined && this.#isOfUnknownEra(page)) await this.#o.readHead();
       if (ring.history !== history) {
         this.#again = true;
         return;
@@ -108,6 +111,11 @@ export class LogReader {
     // What this process wrote meanwhile may have been taken already.
     this.#append(entries.slice(ring.head - from));
     return undefined;
+  }
+
+  #isOfUnknownEra(entries: readonly Entry[]): boolean {
+    const { tokens } = this.#o.ring;
+    return entries.some(({ revision, era }) => era !== undefined && !tokens.allows(revision, tokenOf(era)));
   }
 
   #append(entries: readonly Entry[]): void {
