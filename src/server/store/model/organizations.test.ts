@@ -104,7 +104,7 @@ describe('models of organizations', () => {
   it('do not hold the rules of large groups in memory, and read them again where they are asked for', async () => {
     const { log, models } = open();
     const id = '00000000-0000-4000-8000-0000000000a1';
-    const peers = Array.from({ length: 300 }, (_, n) => ({ labels: [`label-${n}`] }));
+    const peers = Array.from({ length: 20_000 }, (_, n) => ({ labels: [`label-${n}`] }));
     const record = (port: number) => ({
       id,
       group_name: 'é',
@@ -125,9 +125,25 @@ describe('models of organizations', () => {
     expect([before?.size, after?.size]).toEqual([logged(1).json.length, logged(2).json.length]);
     expect([before, after].map((group) => group?.group.inbound[0]?.from_port)).toEqual([1, 2]);
     expect(before?.group).toBe(before?.group);
-    expect(before?.selectable.rules.peers.size).toBe(300);
+    expect(before?.selectable.rules.peers.size).toBe(20_000);
     expect(before?.selectable.rules.hash).toBe(new GroupRules(record(1)).hash);
     expect(before?.selectable.rules.hash).not.toBe(after?.selectable.rules.hash);
+  });
+
+  it('hold what a few large groups say, so that few of many models have a file', async () => {
+    const { log, models } = open();
+    const group = (n: number) => ({
+      id: `00000000-0000-4000-8000-0000000000b${n}`,
+      group_name: '',
+      group_description: 'x'.repeat(100_000),
+      revision: n,
+    });
+    for (const n of [1, 2, 3]) {
+      const { id } = group(n);
+      log.entries.push({ ...entry(n, n, 'x'), kind: 'security-groups', id, json: JSON.stringify(group(n)) });
+    }
+    const sizes = [...(await models.read(org)).groups.values()].map(({ size }) => size);
+    expect(sizes).toEqual([undefined, undefined, JSON.stringify(group(3)).length]);
   });
 
   it('let a transaction work for some milliseconds, and longer only where it has its turn', async () => {

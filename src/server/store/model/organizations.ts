@@ -23,7 +23,7 @@ import type { FollowedLogs } from '../follow/followed-logs.ts';
 import { maskOf, type Frame } from '../follow/frame.ts';
 import type { Runner } from '../postgres/connection.ts';
 import { statement, withinBytes, withRevision } from '../postgres/sql.ts';
-import { charactersOf, RecordTexts } from './record-texts.ts';
+import { RecordTexts } from './record-texts.ts';
 
 /** An organization, and how it came to what it is. */
 export interface FollowedOrganization {
@@ -72,7 +72,7 @@ type Logged = Pick<Entry, 'kind' | 'type' | 'id' | 'json' | 'identity'>;
 function changeIn({ kind, type, id, json, identity }: Logged, texts: RecordTexts): OrganizationChange | undefined {
   if (kind === 'organization') return undefined;
   if (type === 'delete') return loggedChange(kind, id, undefined);
-  if (kind === 'device') return identity === undefined ? undefined : loggedChange(kind, id, identity);
+  if (kind === 'device') return identity === undefined ? undefined : texts.changeOf(kind, id, identity);
   return texts.changeOf(kind, id, json);
 }
 
@@ -96,15 +96,13 @@ function sharedWith({ devices, groups }: Organization, change: OrganizationChang
 
 type Model = Pick<Kept, 'model' | 'characters' | 'texts'>;
 
-function advanced({ model, characters, texts }: Model, logged: readonly Logged[], revision: number): Model {
+function advanced({ model, texts }: Omit<Model, 'characters'>, logged: readonly Logged[], revision: number): Model {
   const changes: OrganizationChange[] = [];
   for (const entry of logged) {
     const change = changeIn(entry, texts);
-    if (change === undefined) continue;
-    changes.push(change);
-    characters += charactersOf(entry);
+    if (change !== undefined) changes.push(change);
   }
-  return { model: overlay(model, changes, { revision }), characters, texts };
+  return { model: overlay(model, changes, { revision }), characters: texts.characters, texts };
 }
 
 type LoggedRow = Pick<Entry, 'revision' | 'kind' | 'type' | 'id'> & {
@@ -292,15 +290,12 @@ export class OrganizationModels {
   async #folded(kept: Kept): Promise<Kept> {
     const { model, log } = kept;
     const revision = Math.max(model.revision, log.ring.head);
-    let { characters } = kept;
     const changes: OrganizationChange[] = [];
     await this.#o.slices.each(log.ring.after(model.revision), (frame) => {
       const change = changeInFrame(frame, kept.texts);
-      if (change === undefined) return;
-      changes.push(change);
-      characters += charactersOf(frame);
+      if (change !== undefined) changes.push(change);
     });
-    return { ...kept, model: overlay(model, changes, { revision }), characters };
+    return { ...kept, model: overlay(model, changes, { revision }), characters: kept.texts.characters };
   }
 
   /** What a reader that saw the model at this revision has missed; undefined where the log no longer reaches back that far. */
@@ -327,15 +322,12 @@ export class OrganizationModels {
       const readAt = monotonic();
       const changes: OrganizationChange[] = [];
       const texts = new RecordTexts();
-      let characters = 0;
       for (const projection of ['device', 'security-groups'] as const) {
         for (let after: number | undefined = 0; after !== undefined;) {
           const asked = { projection, after, bytes: pageBytes, deletions: false } as const;
           const { entries, through }: StatePage = await source.readState(org, asked);
-          await slices.each(entries, (entry) => {
-            const { kind, id, json } = entry;
+          await slices.each(entries, ({ kind, id, json }) => {
             if (kind !== 'organization') changes.push(texts.changeOf(kind, id, json));
-            characters += charactersOf(entry);
           });
           after = through;
         }
@@ -343,7 +335,7 @@ export class OrganizationModels {
       if ((await logs.current(org))?.log !== log) break;
       if (ring.history !== history || !ring.covers(revision)) continue;
       const model = overlay(emptyOrganization, changes, { revision });
-      return this.#folded({ model, log, history, characters, texts, readAt, usedAt: readAt });
+      return this.#folded({ model, log, history, characters: texts.characters, texts, readAt, usedAt: readAt });
     }
     throw new StoreError({ code: 'unavailable' });
   }

@@ -8,19 +8,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OrganizationChange } from '../../../organization/organization.ts';
 import { loggedChange } from '../../../organization/read-records.ts';
-import type { Entry } from '../data/change-log.ts';
 
-/** The text of a longer group is in the file. What stays of it in memory counts as a part of the text. */
+/** The text of a longer group may be in the file. What stays of it in memory counts as a part of the text. */
 const largeGroup = 4_096;
 const partInMemory = 1 / 16;
+/** Characters of large groups that a model holds in memory before it opens a file, so that few of many models have one. */
+const mostHeld = 256 * 1024;
 
 type LoggedKind = Parameters<typeof loggedChange>[0];
-
-const isLarge = (kind: Entry['kind'], json: string): boolean => kind === 'security-groups' && json.length > largeGroup;
-
-/** Characters that a model holds of the record in memory. */
-export const charactersOf = ({ kind, json }: Pick<Entry, 'kind' | 'json'>): number =>
-  isLarge(kind, json) ? json.length * partInMemory : json.length;
 
 /** Nothing refers to a text of the file any more. */
 const files = new FinalizationRegistry((file: number) => closeSync(file));
@@ -34,13 +29,21 @@ function openNameless(): number {
 
 export class RecordTexts {
   #file: number | undefined;
-  /** Bytes that were written so far. */
+  /** Of large groups. */
+  #held = 0;
+  /** Bytes that were written to the file so far. */
   size = 0;
+  /** Characters of records in memory, of those too that others replaced. */
+  characters = 0;
 
   /** The change of a model by a current record. */
   changeOf(kind: LoggedKind, id: string, json: string): OrganizationChange {
     const size = json.length;
-    return loggedChange(kind, id, json, isLarge(kind, json) ? { again: this.#keep(json), size } : undefined);
+    const isLarge = kind === 'security-groups' && size > largeGroup;
+    const isHeld = !isLarge || this.#held + size <= mostHeld;
+    if (isLarge && isHeld) this.#held += size;
+    this.characters += isHeld ? size : size * partInMemory;
+    return loggedChange(kind, id, json, isHeld ? undefined : { again: this.#keep(json), size });
   }
 
   /** Gives what reads the text again. Where no file can be written, the text stays in memory. */
