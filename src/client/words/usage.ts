@@ -20,7 +20,8 @@ export function usageWords({ state, packets, observed }: RuleUsage): string {
     case 'unused':
       return 'no traffic';
     case 'unknown':
-      return `no traffic seen, ${shareWords(observed)} observed`;
+      // Beside the share of the group, `0 % observed` would look like a contradiction.
+      return observed === 0 ? 'not observed yet' : `no traffic seen, ${shareWords(observed)} observed`;
     default:
       return state satisfies never;
   }

@@ -10,8 +10,8 @@ import { sentenceOf, unseenGroup, type Names, type Sentence } from '../../client
 import { shortId } from '../../client/words/short-id.ts';
 import type { Confirmation } from '../components/dialog.tsx';
 import { DownIcon, UpIcon } from '../components/icons.tsx';
-import { Ago, Lines } from '../components/page.tsx';
-import { failed, notify } from '../components/toast.tsx';
+import { Ago, Lines, SmallButton } from '../components/page.tsx';
+import { failed, notify, writeOrAsk } from '../state/write.tsx';
 import type { Target } from '../group/restore.tsx';
 import { credentialName } from '../model/activity.ts';
 import {
@@ -25,10 +25,8 @@ import {
 import { useSession, type Session } from '../state/session.ts';
 import type { Device, UpdateDevice } from '../../api/device.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
-import { writeOrAsk } from '../state/write.ts';
 import { useQuery } from '@tanstack/react-query';
 import { DeviceLink, GroupLink } from '../components/record-link.tsx';
-import { SmallButton } from '../components/list.tsx';
 
 const isAbout = (kind: 'SecurityGroup' | 'Device', { operation }: AuditEntry): boolean => operation.endsWith(kind);
 

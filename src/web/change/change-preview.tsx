@@ -4,7 +4,7 @@ import type { ChangeSetBody } from '../../api/change/change-set.ts';
 import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
 import type { PolicyTestResult } from '../../api/policy-tests/policy-test.ts';
 import { exactTraffic, notInForceNote, tooMuchNote, trafficLines, trafficSummary } from '../../client/words/traffic.ts';
-import { Lines, Tag } from '../components/page.tsx';
+import { Lines, Tag, SmallButton } from '../components/page.tsx';
 import { sentence } from '../components/sentence.ts';
 import { stateTitle, stateTones } from '../device/device-state.tsx';
 import { isOpen } from '../model/device-policy.ts';
@@ -15,7 +15,6 @@ import { usePolicyTests } from '../state/policy-tests.ts';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useAskedOnChange } from '../state/overview.ts';
 import { useSession } from '../state/session.ts';
-import { SmallButton } from '../components/list.tsx';
 
 /** Lines before "Show all": a change to a large fleet may have thousands. */
 const firstLines = 12;

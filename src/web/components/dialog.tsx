@@ -1,7 +1,7 @@
 /** Owns dialogs: each is there while it is open, gives the focus back, and keeps its buttons in sight. A confirmation comes before what cannot be undone, and before unsaved work is lost. */
 import { Button, Modal, TextInput, type ButtonProps, type ModalProps } from '@mantine/core';
 import { useEffect, useState, type ReactNode } from 'react';
-import { useWrite, type Write } from '../state/write.ts';
+import { useWrite, type Write } from '../state/write.tsx';
 import { useBlocker } from '@tanstack/react-router';
 
 interface DialogProps extends Pick<ModalProps, 'size' | 'closeOnClickOutside' | 'closeOnEscape' | 'withCloseButton'> {

@@ -1,4 +1,8 @@
 /** Owns the bar above a long list: a search field, one button for all filters, and a chip for each filter in use. */
+import type { Device } from '../../api/device.ts';
+import type { SecurityGroup } from '../../api/group.ts';
+import type { Member } from '../../api/organization.ts';
+import { deviceName } from '../state/organization.ts';
 import { Button, CloseButton, Select, TextInput } from '@mantine/core';
 import { useNavigate } from '@tanstack/react-router';
 import { Fragment, useCallback, useEffect, useRef, useState, type ReactNode } from 'react';
@@ -8,6 +12,13 @@ export interface Choice {
   readonly value: string;
   readonly label: string;
 }
+
+export const groupChoices = (groups: readonly Pick<SecurityGroup, 'id' | 'group_name'>[]): Choice[] =>
+  groups.map(({ id, group_name }) => ({ value: id, label: group_name }));
+export const deviceChoices = (devices: readonly Device[]): Choice[] =>
+  devices.map((device) => ({ value: device.id, label: deviceName(device) }));
+export const memberChoices = (members: readonly Pick<Member, 'user_id' | 'username'>[]): Choice[] =>
+  members.map(({ user_id, username }) => ({ value: user_id, label: username }));
 
 /** Typing is quick; the URL need not follow every letter. */
 const settleMs = 150;
@@ -60,8 +71,8 @@ export interface FilterColumn {
   readonly name: string;
   readonly title: string;
   /** What the field says while nothing is chosen: `Every state`. */
-  readonly placeholder: string;
-  readonly choices: readonly Choice[];
+  readonly placeholder?: string;
+  readonly choices?: readonly Choice[];
   /** What the chip says instead of the words of the choice. */
   readonly words?: (value: string) => string;
   /** A field of its own instead of a list of choices; null: it is set elsewhere, and only taken away here. */
@@ -71,7 +82,7 @@ export interface FilterColumn {
 type Values = { readonly [name: string]: string | undefined };
 
 function FilterPicker({
-  column: { title, placeholder, choices },
+  column: { title, placeholder = '', choices = [] },
   value,
   onChange,
 }: {
@@ -182,7 +193,7 @@ export function FilterBar({
               onClick={() => filter({ [column.name]: undefined })}
             >
               {column.title}:{' '}
-              {column.words?.(value) ?? column.choices.find((choice) => choice.value === value)?.label ?? value}
+              {column.words?.(value) ?? column.choices?.find((choice) => choice.value === value)?.label ?? value}
               <span aria-hidden="true">×</span>
               <span className="visually-hidden">, remove this filter</span>
             </button>

@@ -1,10 +1,6 @@
 /** Owns lists of a few records, such as keys, tokens and members: their state while they load, and rows of one shape. */
-import { Button } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { ListState } from './placeholders.tsx';
-
-/** A small button beside what it acts on. */
-export const SmallButton = Button.withProps({ size: 'compact-sm', variant: 'default' });
 
 /** A list in a card: it loads, is empty, or has rows. */
 export function List<Entry>({

@@ -1,4 +1,5 @@
 /** Owns what every page is made of: its outline and cards, tags, times, facts, differences, steps, and what stands there while it loads. */
+import { Button } from '@mantine/core';
 import { shortRevision } from '../../client/words/number.ts';
 import { useEffect, startTransition, useState, type ReactNode, type PointerEvent } from 'react';
 import { expiryWords } from '../../client/words/expiry.ts';
@@ -235,3 +236,6 @@ export function Later({ children }: { readonly children: ReactNode }): ReactNode
 export const Revision = ({ of }: { readonly of: number }): ReactNode => (
   <span title={String(of)}>{shortRevision(of)}</span>
 );
+
+/** A small button beside what it acts on. */
+export const SmallButton = Button.withProps({ size: 'compact-sm', variant: 'default' });

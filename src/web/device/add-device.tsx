@@ -1,4 +1,5 @@
 /** Owns adding a device to the organization: an enrollment key, and the command to run with it. */
+import { groupChoices } from '../components/filter-bar.tsx';
 import { MultiSelect, NumberInput, Select, TextInput, Button, SegmentedControl } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
@@ -6,10 +7,10 @@ import { UnknownLabels, LabelInput } from '../group/far-end-input.tsx';
 import { Dialog, FormDialog, DialogFoot } from '../components/dialog.tsx';
 import type { IssuedEnrollmentKey } from '../../api/user.ts';
 import { endOf, lengthChoices } from '../model/expiry.ts';
-import { labelFault } from '../model/labels.ts';
+import { labelFault } from '../model/far-end.ts';
 import { useRights, useSnapshot, deviceName, useLive } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
+import { useWrite } from '../state/write.tsx';
 import { CheckIcon } from '../components/icons.tsx';
 import { TakeAway } from '../components/secret.tsx';
 import { writeEnrollmentKey } from '../../policy/names/enrollment-key.ts';
@@ -101,7 +102,7 @@ export function AddDevice({ close }: { readonly close: () => void }): ReactNode 
           description={`With none, the default group applies${defaultGroup === undefined ? '' : `: ${defaultGroup.group_name}`}.`}
           placeholder={chosen.length === 0 ? 'The default group' : ''}
           searchable
-          data={possible.map(({ id, group_name }) => ({ value: id, label: group_name }))}
+          data={groupChoices(possible)}
           value={chosen}
           onChange={setChosen}
           clearable

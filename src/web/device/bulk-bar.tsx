@@ -10,9 +10,8 @@ import { limits } from '../../api/limits.ts';
 import { SimulationView, openedIn, useSimulation } from '../change/change-preview.tsx';
 import { dangerous, Dialog, DialogFoot } from '../components/dialog.tsx';
 import { sentence } from '../components/sentence.ts';
-import { notify } from '../components/toast.tsx';
-import { groupLabel, countLabels, labelFault } from '../model/labels.ts';
-import { writeOrAsk, useWrite } from '../state/write.ts';
+import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
+import { groupLabel, countLabels, labelFault } from '../model/far-end.ts';
 import { useSession } from '../state/session.ts';
 import { LabelInput } from '../group/far-end-input.tsx';
 

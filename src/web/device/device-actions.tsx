@@ -1,12 +1,12 @@
 /** Owns what can be done with a device on its page: a new name, another user, and evidence about it, each as a button with its dialog. */
+import { memberChoices } from '../components/filter-bar.tsx';
 import { TextInput, Select } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { DialogButton, FormDialog } from '../components/dialog.tsx';
-import { notify } from '../components/toast.tsx';
+import { notify, useWrite, writeOrAsk } from '../state/write.tsx';
 import { deviceName, useRights, useMembers, useNames, useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite, writeOrAsk } from '../state/write.ts';
 import type { Line } from '../../client/words/changes.ts';
 import { SimulationView, openedIn, useSimulation } from '../change/change-preview.tsx';
 import { Lines } from '../components/page.tsx';
@@ -93,7 +93,7 @@ function HandOverDialog({ device, close }: { readonly device: Device; readonly c
         placeholder="Choose a member"
         searchable
         required
-        data={members.map(({ user_id, username }) => ({ value: user_id, label: username }))}
+        data={memberChoices(members)}
         value={to}
         onChange={setTo}
       />

@@ -7,12 +7,11 @@ import { useState, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
 import { CrossIcon, DownIcon, GroupIcon, UpIcon } from '../components/icons.tsx';
 import { deviceName, useSnapshot, useRights, useLive } from '../state/organization.ts';
-import { writeOrAsk, useWrite } from '../state/write.ts';
+import { writeOrAsk, useWrite, notify } from '../state/write.tsx';
 import { useSession } from '../state/session.ts';
 import { groupsOf } from '../../organization/of-records.ts';
 import { plural } from '../../client/words/number.ts';
 import { Tag, Card } from '../components/page.tsx';
-import { notify } from '../components/toast.tsx';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 import { GroupLink } from '../components/record-link.tsx';
 

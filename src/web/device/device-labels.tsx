@@ -5,11 +5,10 @@ import type { Line } from '../../client/words/changes.ts';
 import { SimulationView, openedIn, useSimulation } from '../change/change-preview.tsx';
 import { FormDialog } from '../components/dialog.tsx';
 import { Lines, Tag, Card } from '../components/page.tsx';
-import { notify } from '../components/toast.tsx';
+import { notify, writeOrAsk, useWrite, type Seen } from '../state/write.tsx';
 import { groupMoves } from '../model/device-policy.ts';
-import { labelFault } from '../model/labels.ts';
+import { labelFault } from '../model/far-end.ts';
 import { deviceName, useRights, useSnapshot } from '../state/organization.ts';
-import { writeOrAsk, useWrite, type Seen } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import { LabelInput } from '../group/far-end-input.tsx';
 

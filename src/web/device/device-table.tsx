@@ -8,7 +8,7 @@ import type { Device, DeviceStatus } from '../../api/device.ts';
 import { Tag, Ago } from '../components/page.tsx';
 import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { versionOf, type DeviceColumn } from '../model/device-search.ts';
-import { fittingLabels } from '../model/labels.ts';
+import { fittingLabels } from '../model/far-end.ts';
 import { plural } from '../../client/words/number.ts';
 import { deviceName, useNames, useSnapshot, useStatuses, useLive } from '../state/organization.ts';
 import { DeviceStateTag } from './device-state.tsx';

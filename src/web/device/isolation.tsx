@@ -13,11 +13,10 @@ import { peerWord } from '../../client/words/rule.ts';
 import { FormDialog } from '../components/dialog.tsx';
 import { Ago, clockTime } from '../components/page.tsx';
 import { UnknownLabels, LabelInput } from '../group/far-end-input.tsx';
-import { notify } from '../components/toast.tsx';
-import { labelFault } from '../model/labels.ts';
+import { notify, useWrite } from '../state/write.tsx';
+import { labelFault } from '../model/far-end.ts';
 import { useDeviceNames, deviceName, useNames, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
 import { InForceCount } from './device-state.tsx';
 
 const hour = 3_600_000;

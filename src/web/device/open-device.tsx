@@ -40,10 +40,9 @@ import { limits } from '../../api/limits.ts';
 import { FormDialog } from '../components/dialog.tsx';
 import { ListState } from '../components/placeholders.tsx';
 import { RadioList } from '../components/radio-list.tsx';
-import { notify } from '../components/toast.tsx';
+import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
 import { labelChip } from '../model/far-end.ts';
 import { freeName } from '../policy-test/test-draft.ts';
-import { writeOrAsk, useWrite } from '../state/write.ts';
 import { GroupLink } from '../components/record-link.tsx';
 
 /** Days after which most of the usual traffic was seen. */

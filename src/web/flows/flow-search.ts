@@ -1,4 +1,5 @@
 /** Owns which traffic the page shows: filters from the URL, the question to the server that they mean, and sums of the same traffic as one row. */
+import { readSearch } from '../state/search.ts';
 import type { Flow, FlowQuery } from '../../api/flows/flow.ts';
 import { parseRange } from '../../policy/address.ts';
 import { protocolNumber } from '../../policy/flow/protocol.ts';
@@ -46,15 +47,8 @@ const valid: { readonly [Name in keyof FlowSearch]-?: (text: string) => boolean 
   until: isTime,
 };
 
-/** Leaves out what has no meaning. */
-export function parseFlowSearch(search: Readonly<Record<string, unknown>>): FlowSearch {
-  const given = (Object.keys(valid) as readonly (keyof FlowSearch)[]).flatMap((name) => {
-    const value = search[name];
-    const text = typeof value === 'number' ? String(value) : value;
-    return typeof text === 'string' && text !== '' && valid[name](text) ? [[name, text] as const] : [];
-  });
-  return Object.fromEntries(given);
-}
+export const parseFlowSearch = (search: Readonly<Record<string, unknown>>): FlowSearch =>
+  readSearch(search, valid) as FlowSearch;
 
 export const isFiltered = (search: FlowSearch): boolean => filterNames.some((name) => search[name] !== undefined);
 

@@ -4,11 +4,10 @@ import { useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { Organization } from '../../api/organization.ts';
 import { RadioList, type RadioChoice } from '../components/radio-list.tsx';
-import { notify } from '../components/toast.tsx';
+import { notify, useWrite, type Write } from '../state/write.tsx';
 import { Card } from '../components/page.tsx';
 import { useLive, useOrganization, useRights } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { useWrite, type Write } from '../state/write.ts';
 
 type Observe = Organization['observe'];
 type RefuseWith = Organization['refuse_with'];

@@ -6,12 +6,11 @@ import { services, type Service } from '../../policy/services.ts';
 import { DownIcon } from '../components/icons.tsx';
 import { serviceRule, type DraftRule } from '../model/draft.ts';
 import { Dialog, DialogFoot } from '../components/dialog.tsx';
-import { allDevicesChip, labelChip } from '../model/far-end.ts';
-import { countLabels } from '../model/labels.ts';
+import { allDevicesChip, labelChip, countLabels } from '../model/far-end.ts';
 import { plural } from '../../client/words/number.ts';
 import { useSnapshot } from '../state/organization.ts';
 import { FarEndInput } from './far-end-input.tsx';
-import { SmallButton } from '../components/list.tsx';
+import { SmallButton } from '../components/page.tsx';
 
 export function AddService({
   direction,

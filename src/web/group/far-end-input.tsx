@@ -2,8 +2,7 @@
 import { Pill, TagsInput } from '@mantine/core';
 import { useState, useMemo, type ReactNode } from 'react';
 import type { Device } from '../../api/device.ts';
-import { allDevicesChip, deviceChip, labelChip, type DeviceNames } from '../model/far-end.ts';
-import { countLabels, splitLabels } from '../model/labels.ts';
+import { allDevicesChip, deviceChip, labelChip, countLabels, splitLabels, type DeviceNames } from '../model/far-end.ts';
 import { plural } from '../../client/words/number.ts';
 import { useAddressOwners, useDeviceNames, useNames, useSnapshot } from '../state/organization.ts';
 import { labelsIn, unknownLabels } from '../../client/words/unknown-labels.ts';

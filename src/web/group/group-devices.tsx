@@ -15,10 +15,9 @@ import { groupsOn, type GroupOn } from '../model/device-policy.ts';
 import { countDeviceStates, lackingChange } from '../model/device-state.ts';
 import { grouped, plural } from '../../client/words/number.ts';
 import { deviceName, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
-import { writeOrAsk, useWrite } from '../state/write.ts';
+import { writeOrAsk, useWrite, notify } from '../state/write.tsx';
 import { useSession } from '../state/session.ts';
 import { Tag, Card } from '../components/page.tsx';
-import { notify } from '../components/toast.tsx';
 import { DeviceLink } from '../components/record-link.tsx';
 
 /** To choose from, and beside the rules, where a long list would push the timeline out of sight. */

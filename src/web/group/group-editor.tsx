@@ -28,13 +28,12 @@ import { plural } from '../../client/words/number.ts';
 import { isEnforced } from '../../policy/effective.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames, useRights, useSnapshot } from '../state/organization.ts';
-import { writeOrAsk, useWrite } from '../state/write.ts';
+import { writeOrAsk, useWrite, notify } from '../state/write.tsx';
 import { useSession } from '../state/session.ts';
 import { Confirm, LeaveGuard, Dialog, DialogFoot, type Confirmation } from '../components/dialog.tsx';
 import { UnknownLabels, FarEndInput } from './far-end-input.tsx';
 import { Preview, Changes } from './preview.tsx';
 import { RuleEditor } from './rule-editor.tsx';
-import { notify } from '../components/toast.tsx';
 import { clockTime } from '../components/page.tsx';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 

@@ -6,22 +6,20 @@ import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { FormDialog } from '../components/dialog.tsx';
-import { Ago } from '../components/page.tsx';
-import { notify } from '../components/toast.tsx';
+import { Ago, SmallButton } from '../components/page.tsx';
+import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
 import { adviceOn } from '../model/advice.ts';
 import { contentOf, difference } from '../model/draft.ts';
-import { countLabels } from '../model/labels.ts';
+import { countLabels } from '../model/far-end.ts';
 import { restoreChange } from './restore-change.ts';
 import { plural } from '../../client/words/number.ts';
 import { useDeviceNames, useSnapshot, useRights, useLive } from '../state/organization.ts';
-import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 import { Changes } from './preview.tsx';
 import type { GroupState } from '../../api/history/states.ts';
 import { groupChanges } from '../../client/words/changes.ts';
 import { History } from '../components/history.tsx';
-import { SmallButton } from '../components/list.tsx';
 
 /** The state to go back to. */
 export interface Target {

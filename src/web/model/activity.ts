@@ -1,4 +1,5 @@
 /** Owns the browsing of an organization's activity: kinds in plain words, days, and which entries a search from the URL shows. */
+import { anyText, readSearch } from '../state/search.ts';
 import type { AuditEntry } from '../../api/audit.ts';
 import { wholeSentence, type Names } from '../../client/words/sentence.ts';
 import { isUuid } from '../../policy/ids.ts';
@@ -103,17 +104,14 @@ export interface ActivitySearch {
 
 const names = ['q', 'by', 'device', 'group', 'day'] as const;
 
-/** Leaves out what has no meaning. */
-export function parseActivitySearch(search: Readonly<Record<string, unknown>>): ActivitySearch {
-  const given = names.flatMap((name) => {
-    const value = search[name];
-    const text = typeof value === 'number' ? String(value) : value;
-    return typeof text === 'string' && text !== '' && (name !== 'day' || /^\d{4}-\d\d-\d\d$/.test(text))
-      ? [[name, text] as const]
-      : [];
+export const parseActivitySearch = (search: Readonly<Record<string, unknown>>): ActivitySearch =>
+  readSearch(search, {
+    q: anyText,
+    by: anyText,
+    device: anyText,
+    group: anyText,
+    day: (text) => /^\d{4}-\d\d-\d\d$/.test(text),
   });
-  return Object.fromEntries(given);
-}
 
 export const isSearching = (search: ActivitySearch): boolean => names.some((name) => search[name] !== undefined);
 

@@ -1,4 +1,5 @@
 /** Owns which devices the list shows and in which order: filters and sorting from the URL. */
+import { anyText, readSearch } from '../state/search.ts';
 import type { Device, DeviceStatus } from '../../api/device.ts';
 import { inForceWords, mostUrgentFirst, type InForce } from '../../api/enforcement/in-force.ts';
 import { groupsOf } from '../../organization/of-records.ts';
@@ -28,34 +29,24 @@ export interface DeviceSearch {
   readonly reverse?: true;
 }
 
-/** What narrows the list; how it is sorted does not. */
-const filterNames = ['q', 'state', 'label', 'group', 'user', 'version', 'admits'] as const;
-
 const isStateFilter = (text: string): text is StateFilter =>
   text === 'pending' || inForceWords.some((word) => word === text);
 const isColumn = (text: string): text is DeviceColumn => deviceColumns.some((column) => column === text);
 
-/** Whatever somebody wrote into the address bar: what has no meaning is left out. */
-export function parseDeviceSearch(search: Readonly<Record<string, unknown>>): DeviceSearch {
-  const text = (name: string): string | undefined => {
-    const value = search[name];
-    if (typeof value === 'number' || typeof value === 'boolean') return String(value);
-    return typeof value === 'string' && value !== '' ? value : undefined;
-  };
-  const [q, state, label, group, user, version] = filterNames.map(text);
-  const sort = text('sort');
-  return {
-    ...(q !== undefined && { q }),
-    ...(state !== undefined && isStateFilter(state) && { state }),
-    ...(label !== undefined && { label }),
-    ...(group !== undefined && { group }),
-    ...(user !== undefined && { user }),
-    ...(version !== undefined && { version }),
-    ...(text('admits') === 'everything' && { admits: 'everything' as const }),
-    ...(sort !== undefined && isColumn(sort) && { sort }),
-    ...(text('reverse') === 'true' && { reverse: true as const }),
-  };
-}
+export const parseDeviceSearch = (search: Readonly<Record<string, unknown>>): DeviceSearch =>
+  ({
+    ...readSearch(search, {
+      q: anyText,
+      state: isStateFilter,
+      label: anyText,
+      group: anyText,
+      user: anyText,
+      version: anyText,
+      admits: (text) => text === 'everything',
+      sort: isColumn,
+    }),
+    ...(String(search['reverse']) === 'true' && { reverse: true }),
+  }) as DeviceSearch;
 
 type Statuses = ReadonlyMap<string, DeviceStatus>;
 

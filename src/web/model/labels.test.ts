@@ -1,7 +1,7 @@
 /** Proves the labels of a fleet. */
 import { expect, it } from 'vitest';
 import type { Device } from '../../api/device.ts';
-import { countLabels, fittingLabels, labelFault, splitLabels } from './labels.ts';
+import { countLabels, fittingLabels, labelFault, splitLabels } from './far-end.ts';
 
 it('are counted by device, and listed by name', () => {
   const devices = [{ labels: ['web', 'app'] }, { labels: ['app'] }, {}] as unknown as readonly Device[];

@@ -4,7 +4,7 @@ import { memo, useMemo, type ReactNode } from 'react';
 import type { Overview } from '../../api/enforcement/overview.ts';
 import { grouped, compactCount, plural } from '../../client/words/number.ts';
 import { areaPath, bridged, footOf, linePath, seriesOf, type TimeWindow, type Series } from '../model/plot.ts';
-import { Link } from '@tanstack/react-router';
+import { Link, type LinkProps } from '@tanstack/react-router';
 import { WarnIcon } from '../components/icons.tsx';
 import { openDevices } from '../model/device-policy.ts';
 import { useSnapshot, useLive } from '../state/organization.ts';
@@ -171,6 +171,37 @@ function Names(): ReactNode {
   return `${names.slice(0, mostNamed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
+/** A card with one figure, which leads to more. */
+function Stat({
+  title,
+  label = title,
+  tone = '',
+  figure,
+  about,
+  children,
+  ...link
+}: LinkProps & {
+  readonly title: string;
+  /** Its name for screen readers, where that is not its heading. */
+  readonly label?: string;
+  readonly tone?: 'figure-warn' | 'figure-bad' | '';
+  readonly figure: ReactNode;
+  readonly about: ReactNode;
+  readonly children?: ReactNode;
+}): ReactNode {
+  return (
+    <section className="card stat" aria-label={label}>
+      <h2>{title}</h2>
+      <Link className={`stat-figure plain-link ${tone}`} {...link}>
+        {tone === '' ? null : <WarnIcon size={20} />}
+        {figure}
+      </Link>
+      {children}
+      <p className="small dimmed">{about}</p>
+    </section>
+  );
+}
+
 export function PolicyTestsCard({ overview }: { readonly overview: Overview }): ReactNode {
   const { id: org } = useLive();
   const { policy_tests } = overview;
@@ -178,14 +209,12 @@ export function PolicyTestsCard({ overview }: { readonly overview: Overview }): 
   const { passing, failing, vacuous, not_judged = 0 } = policy_tests;
   const isGood = failing + vacuous + not_judged === 0;
   return (
-    <section className="card stat" aria-label="Policy tests">
-      <h2>Policy tests</h2>
-      <Link
-        className={`stat-figure plain-link ${isGood ? '' : failing > 0 ? 'figure-bad' : 'figure-warn'}`}
-        to="/o/$org/tests"
-        params={{ org }}
-      >
-        {isGood ? null : <WarnIcon size={20} />}
+    <Stat
+      title="Policy tests"
+      to="/o/$org/tests"
+      params={{ org }}
+      tone={isGood ? '' : failing > 0 ? 'figure-bad' : 'figure-warn'}
+      figure={
         <strong>
           {not_judged > 0
             ? `${grouped(not_judged)} not judged`
@@ -195,16 +224,18 @@ export function PolicyTestsCard({ overview }: { readonly overview: Overview }): 
                 ? `${grouped(vacuous)} vacuous`
                 : 'All pass'}
         </strong>
-      </Link>
-      <p className="small dimmed">
-        {not_judged > 0 ? 'Judging them takes more work than they may.' : null}
-        {failing > 0 ? <Names /> : null}
-        {failing === 0 && vacuous > 0
-          ? `${plural(vacuous, 'test')} ${vacuous === 1 ? 'matches' : 'match'} no devices and ${vacuous === 1 ? 'checks' : 'check'} nothing.`
-          : null}
-        {isGood ? `${plural(passing, 'test')} on every change.` : null}
-      </p>
-    </section>
+      }
+      about={
+        <>
+          {not_judged > 0 ? 'Judging them takes more work than they may.' : null}
+          {failing > 0 ? <Names /> : null}
+          {failing === 0 && vacuous > 0
+            ? `${plural(vacuous, 'test')} ${vacuous === 1 ? 'matches' : 'match'} no devices and ${vacuous === 1 ? 'checks' : 'check'} nothing.`
+            : null}
+          {isGood ? `${plural(passing, 'test')} on every change.` : null}
+        </>
+      }
+    />
   );
 }
 
@@ -213,29 +244,22 @@ export function OpenDevices(): ReactNode {
   const { id: org } = useLive();
   const { devices, groups } = useSnapshot();
   const open = useMemo(() => openDevices({ devices, groups }), [devices, groups]);
+  const isNone = open.length === 0;
   return (
-    <section className="card stat" aria-label="Devices that admit everything">
-      <h2>Admit everything</h2>
-      {open.length === 0 ? (
-        <p className="stat-figure">
-          <strong>None</strong>
-        </p>
-      ) : (
-        <Link
-          className="stat-figure plain-link figure-warn"
-          to="/o/$org/devices"
-          params={{ org }}
-          search={{ admits: 'everything' }}
-        >
-          <WarnIcon size={20} /> <strong>{plural(open.length, 'device')}</strong>
-        </Link>
-      )}
-      <p className="small dimmed">
-        {open.length === 0
+    <Stat
+      title="Admit everything"
+      label="Devices that admit everything"
+      to="/o/$org/devices"
+      params={{ org }}
+      search={{ admits: 'everything' }}
+      tone={isNone ? '' : 'figure-warn'}
+      figure={<strong>{isNone ? 'None' : plural(open.length, 'device')}</strong>}
+      about={
+        isNone
           ? 'Every device has a group that closes it.'
-          : 'Any packet from anywhere gets in: they have the default group, or one that is as open.'}
-      </p>
-    </section>
+          : 'Any packet from anywhere gets in: they have the default group, or one that is as open.'
+      }
+    />
   );
 }
 
@@ -259,21 +283,22 @@ export function Packets({
   const series = seriesOf(window, overview.samples, (sample) => sample[of], 0).slice(0, -1);
   const sum = overview.samples.reduce((total, sample) => total + sample[of], 0);
   return (
-    <section className="card stat" aria-label={`${title} packets`}>
-      <h2>{title}</h2>
-      <Link
-        className="stat-figure plain-link"
-        to="/o/$org/flows"
-        params={{ org }}
-        search={{ ...(of === 'admitted' && { verdict: of }) }}
-        title={`${grouped(sum)}: show the flows`}
-      >
-        <strong>{compactCount(sum)}</strong> <span className="small dimmed">packets</span>
-      </Link>
+    <Stat
+      title={title}
+      label={`${title} packets`}
+      to="/o/$org/flows"
+      params={{ org }}
+      search={{ ...(of === 'admitted' && { verdict: of }) }}
+      figure={
+        <>
+          <strong>{compactCount(sum)}</strong> <span className="small dimmed">packets</span>
+        </>
+      }
+      about={about}
+    >
       {sum === 0 || overview.samples.length < 2 ? null : (
         <Sparkline series={series} tone={tone} label={`${title} packets over time, ${grouped(sum)} in all`} />
       )}
-      <p className="small dimmed">{about}</p>
-    </section>
+    </Stat>
   );
 }

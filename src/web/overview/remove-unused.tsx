@@ -8,12 +8,11 @@ import type { UnusedRule } from '../../api/usage/rule-usage.ts';
 import { sameRule } from '../../client/words/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { FormDialog } from '../components/dialog.tsx';
-import { notify } from '../components/toast.tsx';
+import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
 import { Changes } from '../group/preview.tsx';
 import { contentOf, difference, patchOf, withoutUnused } from '../model/draft.ts';
 import { plural } from '../../client/words/number.ts';
 import { useRights, useSnapshot, useLive } from '../state/organization.ts';
-import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 

@@ -6,7 +6,14 @@ import { Button, Checkbox, SegmentedControl, TextInput } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useParams, useSearch } from '@tanstack/react-router';
 import { Confirm, type Confirmation } from '../components/dialog.tsx';
-import { FilterBar, useFilter, type FilterColumn } from '../components/filter-bar.tsx';
+import {
+  deviceChoices,
+  groupChoices,
+  memberChoices,
+  FilterBar,
+  useFilter,
+  type FilterColumn,
+} from '../components/filter-bar.tsx';
 import { EventsIcon } from '../components/icons.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { Restore, type Target } from '../group/restore.tsx';
@@ -104,29 +111,12 @@ function ActivityFilters({
   const { devices, groups } = useSnapshot();
   const { data: members = [] } = useMembers();
   const columns: readonly FilterColumn[] = [
-    {
-      name: 'by',
-      title: 'Person',
-      placeholder: 'Everyone',
-      choices: members.map(({ user_id, username }) => ({ value: user_id, label: username })),
-    },
-    {
-      name: 'device',
-      title: 'Device',
-      placeholder: 'Every device',
-      choices: devices.map((device) => ({ value: device.id, label: deviceName(device) })),
-    },
-    {
-      name: 'group',
-      title: 'Group',
-      placeholder: 'Every group',
-      choices: groups.map(({ id, group_name }) => ({ value: id, label: group_name })),
-    },
+    { name: 'by', title: 'Person', placeholder: 'Everyone', choices: memberChoices(members) },
+    { name: 'device', title: 'Device', placeholder: 'Every device', choices: deviceChoices(devices) },
+    { name: 'group', title: 'Group', placeholder: 'Every group', choices: groupChoices(groups) },
     {
       name: 'day',
       title: 'Day',
-      placeholder: '',
-      choices: [],
       field: (
         <TextInput
           type="date"

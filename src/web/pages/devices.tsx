@@ -1,7 +1,5 @@
-/**
- * Owns the list of devices: searched by text, state, label, group, user and version, sorted by any column, with bulk
- * actions.
- */
+/** * Owns the list of devices: searched by text, state, label, group, user and version, sorted by any column, with bulk
+ * actions. */
 import { Button } from '@mantine/core';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type ReactNode } from 'react';
@@ -11,13 +9,24 @@ import { Empty } from '../components/placeholders.tsx';
 import { Page } from '../components/page.tsx';
 import { AddDevice } from '../device/add-device.tsx';
 import { BulkBar } from '../device/bulk-bar.tsx';
-import { useFilter } from '../components/filter-bar.tsx';
-import { DeviceFilters } from '../device/device-filters.tsx';
+import {
+  groupChoices,
+  memberChoices,
+  useFilter,
+  FilterBar,
+  type Choice,
+  type FilterColumn,
+} from '../components/filter-bar.tsx';
 import { DeviceTable } from '../device/device-table.tsx';
 import { groupsOf } from '../../organization/of-records.ts';
-import { selectDevices, sortDevices, type DeviceColumn, type DeviceSearch } from '../model/device-search.ts';
+import { selectDevices, sortDevices, versionOf, type DeviceColumn, type DeviceSearch } from '../model/device-search.ts';
 import { grouped, plural } from '../../client/words/number.ts';
 import { useMembers, useNames, useSnapshot, useRights, useStatuses } from '../state/organization.ts';
+import { mostUrgentFirst } from '../../api/enforcement/in-force.ts';
+import { countDeviceStates } from '../model/device-state.ts';
+import { countLabels } from '../model/far-end.ts';
+import { sortKey } from '../state/order.ts';
+import { stateTitle } from '../device/device-state.tsx';
 
 const none: readonly Device[] = [];
 const nobody: ReadonlySet<string> = new Set();
@@ -132,5 +141,53 @@ export function DevicesPage(): ReactNode {
         </>
       )}
     </Page>
+  );
+}
+
+const counted = (counts: Iterable<readonly [string, number]>): readonly Choice[] =>
+  [...counts].map(([value, count]) => ({ value, label: `${value} (${count})` }));
+const itself = (value: string): string => value;
+
+function DeviceFilters({
+  search: { sort: _sort, reverse: _reverse, ...values },
+  filter,
+}: {
+  readonly search: DeviceSearch;
+  readonly filter: (next: { readonly [name: string]: string | undefined }) => void;
+}): ReactNode {
+  const { devices, groups } = useSnapshot();
+  const statuses = useStatuses();
+  const { data: members = [] } = useMembers();
+  const labels = useMemo(() => counted(countLabels(devices)), [devices]);
+  const states = useMemo((): readonly Choice[] => {
+    const counts = countDeviceStates(devices, statuses);
+    const words = mostUrgentFirst.map((value) => ({ value, label: `${stateTitle(value)} (${counts[value]})` }));
+    return [{ value: 'pending', label: `Not in force (${devices.length - counts.yes})` }, ...words];
+  }, [devices, statuses]);
+  const versions = useMemo((): readonly Choice[] => {
+    const counts = new Map<string, number>();
+    for (const { id } of devices) {
+      const version = versionOf(statuses.get(id));
+      counts.set(version, (counts.get(version) ?? 0) + 1);
+    }
+    return counted([...counts].toSorted(([a], [b]) => (sortKey(a) < sortKey(b) ? -1 : 1)));
+  }, [devices, statuses]);
+  const columns: readonly FilterColumn[] = [
+    { name: 'state', title: 'State', placeholder: 'Every state', choices: states },
+    { name: 'label', title: 'Label', placeholder: 'Every label', choices: labels, words: itself },
+    { name: 'group', title: 'Group', placeholder: 'Every group', choices: groupChoices(groups) },
+    { name: 'user', title: 'User', placeholder: 'Every user', choices: memberChoices(members) },
+    { name: 'version', title: 'Version', placeholder: 'Every version', choices: versions, words: itself },
+    { name: 'admits', title: 'Admits', field: null },
+  ];
+  return (
+    <FilterBar
+      label="Devices"
+      search={{ name: 'q', title: 'Search devices', placeholder: 'Name, address, label or key' }}
+      columns={columns}
+      values={values}
+      filter={filter}
+      clear="Show every device"
+    />
   );
 }

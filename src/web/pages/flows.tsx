@@ -6,12 +6,12 @@ import { FlowIcon } from '../components/icons.tsx';
 import { Empty, ListState } from '../components/placeholders.tsx';
 import { clockTime, Page } from '../components/page.tsx';
 import { useAllowThis } from '../flows/recently-refused.tsx';
-import { useFilter, FilterBar, type FilterColumn } from '../components/filter-bar.tsx';
+import { deviceChoices, groupChoices, useFilter, FilterBar, type FilterColumn } from '../components/filter-bar.tsx';
 import { FlowList } from '../flows/flow-list.tsx';
 import { flowRows, farEndOf, flowQuery, isFiltered, timeOf, spans, type FlowSearch } from '../flows/flow-search.ts';
 import { RecordButton } from '../flows/observe-setting.tsx';
 import { grouped, plural } from '../../client/words/number.ts';
-import { useDeviceNames, useOrganization, useRights, useSnapshot, deviceName } from '../state/organization.ts';
+import { useDeviceNames, useOrganization, useRights, useSnapshot } from '../state/organization.ts';
 import { useFlowCoverage, useFlows } from '../state/flows.ts';
 
 const dayMs = 86_400_000;
@@ -221,26 +221,14 @@ function FlowFilters({
   const { far, port = '', since = '', until = '' } = values;
   const readable = isOwner ? devices : devices.filter(({ user_id }) => user_id === me.id);
   const columns: readonly FilterColumn[] = [
-    { name: 'far', title: 'Far end', placeholder: '', choices: [], words: names.nameOf, field: null },
-    {
-      name: 'device',
-      title: 'Device',
-      placeholder: 'Every device',
-      choices: readable.map((device) => ({ value: device.id, label: deviceName(device) })),
-    },
-    {
-      name: 'group',
-      title: 'Group',
-      placeholder: 'Every group',
-      choices: groups.map(({ id, group_name }) => ({ value: id, label: group_name })),
-    },
+    { name: 'far', title: 'Far end', words: names.nameOf, field: null },
+    { name: 'device', title: 'Device', placeholder: 'Every device', choices: deviceChoices(readable) },
+    { name: 'group', title: 'Group', placeholder: 'Every group', choices: groupChoices(groups) },
     { name: 'direction', title: 'Direction', placeholder: 'Both directions', choices: directions },
     { name: 'protocol', title: 'Protocol', placeholder: 'Every protocol', choices: protocols },
     {
       name: 'port',
       title: 'Port',
-      placeholder: '',
-      choices: [],
       field: (
         <TextInput
           aria-label="Filter by port"
@@ -258,7 +246,6 @@ function FlowFilters({
     {
       name: 'since',
       title: 'Since',
-      placeholder: '',
       choices: spans,
       words: (value) => spans.find((span) => span.value === value)?.label ?? value.replace('T', ' '),
       field: (
@@ -283,8 +270,6 @@ function FlowFilters({
     {
       name: 'until',
       title: 'Until',
-      placeholder: '',
-      choices: [],
       words: (value) => value.replace('T', ' '),
       field: <TimeField label="Until" value={until} onChange={(next) => filter({ until: next })} />,
     },

@@ -9,15 +9,14 @@ import { isAddress } from '../../client/sign-in.ts';
 import { couldMean } from '../../client/words/naming.ts';
 import { isUuid } from '../../policy/ids.ts';
 import { grouped, plural } from '../../client/words/number.ts';
-import { Facts, Tag, Ago, Card, Page } from '../components/page.tsx';
+import { Facts, Tag, Ago, Card, Page, SmallButton } from '../components/page.tsx';
 import { Confirm, type Confirmation } from '../components/dialog.tsx';
 import { ListState } from '../components/placeholders.tsx';
 import { TrafficSettings } from '../flows/observe-setting.tsx';
-import { notify } from '../components/toast.tsx';
-import { writeOrAsk, useWrite } from '../state/write.ts';
+import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
 import { useMembers, useOrganization, useSnapshot, useRights, useLive } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
-import { ListRow, SmallButton } from '../components/list.tsx';
+import { ListRow } from '../components/list.tsx';
 
 const invitationsKey = (org: string): readonly string[] => ['invitations', org];
 

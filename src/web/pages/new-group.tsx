@@ -8,10 +8,9 @@ import { contentOf, countFields, draftOf, emptyContent, judge } from '../model/d
 import { plural } from '../../client/words/number.ts';
 import { DraftFields, askTakenName } from '../group/group-editor.tsx';
 import { Preview } from '../group/preview.tsx';
-import { notify } from '../components/toast.tsx';
+import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
 import { Page } from '../components/page.tsx';
 import { useSnapshot, useRights, useDeviceNames } from '../state/organization.ts';
-import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 import { isEnforced } from '../../policy/effective.ts';

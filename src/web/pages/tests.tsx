@@ -8,14 +8,13 @@ import { EditIcon, PlusIcon, TestIcon, TrashIcon } from '../components/icons.tsx
 import { List, ListRow } from '../components/list.tsx';
 import { Empty } from '../components/placeholders.tsx';
 import { Ago, Page } from '../components/page.tsx';
-import { notify } from '../components/toast.tsx';
+import { notify, useWrite } from '../state/write.tsx';
 import { fixDraft } from '../model/draft.ts';
 import { plural } from '../../client/words/number.ts';
 import { emptyTest, testDraft, readTest, type TestDraft, type TestField } from '../policy-test/test-draft.ts';
 import { TestFailure, TestStateTag } from '../policy-test/test-results.tsx';
 import { useDeviceNames, useRights, useSnapshot, useLive } from '../state/organization.ts';
 import { useEditTests, usePolicyTests, withoutResult, type TestRun } from '../state/policy-tests.ts';
-import { useWrite } from '../state/write.ts';
 import { useQuery } from '@tanstack/react-query';
 import type { PolicyTest, TestProtocol } from '../../policy/policy-test/policy-test.ts';
 import { FormDialog } from '../components/dialog.tsx';

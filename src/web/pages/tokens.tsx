@@ -9,12 +9,11 @@ import { plural } from '../../client/words/number.ts';
 import { Dialog, DialogFoot, FormDialog, Confirm, type Confirmation } from '../components/dialog.tsx';
 import { TakeAway } from '../components/secret.tsx';
 import { Empty } from '../components/placeholders.tsx';
-import { List, ListRow, SmallButton } from '../components/list.tsx';
-import { Tag, Ago, Card, Page } from '../components/page.tsx';
-import { failed, notify } from '../components/toast.tsx';
+import { List, ListRow } from '../components/list.tsx';
+import { SmallButton, Tag, Ago, Card, Page } from '../components/page.tsx';
+import { failed, notify, useWrite } from '../state/write.tsx';
 import { deviceName, useSnapshot } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
 
 const tokensKey = ['tokens'];
 const lasting = [

@@ -3,13 +3,12 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { PolicyTest, TestEnd } from '../../policy/policy-test/policy-test.ts';
 import { TestIcon } from '../components/icons.tsx';
-import { notify } from '../components/toast.tsx';
+import { notify, useWrite } from '../state/write.tsx';
 import { freeName, testOf } from './test-draft.ts';
 import { useLive, useRights } from '../state/organization.ts';
 import { useEditTests, usePolicyTests } from '../state/policy-tests.ts';
-import { useWrite } from '../state/write.ts';
 import type { Probe } from '../model/reachability.ts';
-import { SmallButton } from '../components/list.tsx';
+import { SmallButton } from '../components/page.tsx';
 
 export function KeepThis({ test }: { readonly test: PolicyTest }): ReactNode {
   const { id: org } = useLive();

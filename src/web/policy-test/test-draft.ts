@@ -1,8 +1,7 @@
 /** Owns the draft of a policy test: what the fields of its form hold, what is wrong with them, and the test that they mean. */
 import { parseRange } from '../../policy/address.ts';
 import { testLimits, type PolicyTest, type TestEnd, type TestProtocol } from '../../policy/policy-test/policy-test.ts';
-import { misspelt, readChips, selectorChip, deviceChip, type DeviceNames } from '../model/far-end.ts';
-import { labelFault } from '../model/labels.ts';
+import { misspelt, readChips, selectorChip, deviceChip, labelFault, type DeviceNames } from '../model/far-end.ts';
 
 export interface TestDraft {
   readonly name: string;

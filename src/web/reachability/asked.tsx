@@ -1,4 +1,5 @@
 /** Owns what the reachability page is asked: which service or port, between which devices, at which moment, and the devices as ends of connections. */
+import { deviceChoices } from '../components/filter-bar.tsx';
 import { NumberInput, SegmentedControl, Select, Button, TextInput } from '@mantine/core';
 import { useMemo, useState, type ReactNode } from 'react';
 import { services } from '../../policy/services.ts';
@@ -104,7 +105,7 @@ export function DeviceChoice({
   readonly onChange: (id: string | undefined) => void;
 }): ReactNode {
   const { devices } = useSnapshot();
-  const data = useMemo(() => devices.map((device) => ({ value: device.id, label: deviceName(device) })), [devices]);
+  const data = useMemo(() => deviceChoices(devices), [devices]);
   return (
     <Select
       className="filter"

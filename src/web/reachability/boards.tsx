@@ -16,7 +16,7 @@ import { grouped, plural } from '../../client/words/number.ts';
 import { probeWords } from './asked.tsx';
 import { Matrix, type Cell, type Head, type Pick } from './matrix.tsx';
 import { deviceName } from '../state/organization.ts';
-import { SmallButton } from '../components/list.tsx';
+import { SmallButton } from '../components/page.tsx';
 
 /** A board of more is no longer read by anyone. */
 const shownDevices = 40;

@@ -4,7 +4,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useDeferredValue, useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';
 import { deviceVerbs, findCommands, readVerb, type Command, type DeviceVerb } from '../model/palette.ts';
 import { DeviceIcon, GroupIcon, PlusIcon, SearchIcon } from '../components/icons.tsx';
-import { failed, notify } from '../components/toast.tsx';
+import { failed, notify } from '../state/write.tsx';
 import { useDeviceNames, deviceName, useSnapshot, useRights, useLive } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { navigationLinks } from './navigation.ts';

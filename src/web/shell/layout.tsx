@@ -14,7 +14,7 @@ import {
   type ReactNode,
 } from 'react';
 import { KeyIcon, Logo, MenuIcon, OutIcon, SearchIcon, WarnIcon } from '../components/icons.tsx';
-import { Loading, clockTime } from '../components/page.tsx';
+import { Loading, clockTime, SmallButton } from '../components/page.tsx';
 import { Empty, Failed } from '../components/placeholders.tsx';
 import { grouped } from '../../client/words/number.ts';
 import {
@@ -27,7 +27,7 @@ import {
   type Snapshot,
 } from '../state/organization.ts';
 import { loadAhead, onDemand } from '../state/load-ahead.ts';
-import { refusalQuestion } from '../state/write.ts';
+import { refusalQuestion } from '../state/write.tsx';
 import { useSession } from '../state/session.ts';
 import { useTrials } from '../state/trials.ts';
 import { SchemeToggle } from './color-scheme.tsx';
@@ -36,7 +36,6 @@ import { Shortcuts } from './shortcuts.tsx';
 import { Switcher } from './organization-switcher.tsx';
 import { navigationLinks } from './navigation.ts';
 import { useQueryClient } from '@tanstack/react-query';
-import { SmallButton } from '../components/list.tsx';
 
 const CommandPalette = lazy(
   onDemand(async () => ({ default: (await import('./command-palette.tsx')).CommandPalette })),

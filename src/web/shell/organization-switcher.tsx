@@ -5,10 +5,9 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState, type ReactNode } from 'react';
 import { FormDialog } from '../components/dialog.tsx';
 import { CheckIcon, DownIcon, PlusIcon } from '../components/icons.tsx';
-import { notify } from '../components/toast.tsx';
+import { notify, useWrite } from '../state/write.tsx';
 import { useOrganizations } from '../state/organization.ts';
 import { useMayWrite, useSession } from '../state/session.ts';
-import { useWrite } from '../state/write.ts';
 
 export function NewOrganization({ close }: { readonly close: () => void }): ReactNode {
   const { client } = useSession();

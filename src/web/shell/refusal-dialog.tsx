@@ -6,7 +6,7 @@ import { dangerous, Dialog, DialogFoot } from '../components/dialog.tsx';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { plural } from '../../client/words/number.ts';
 import { deviceName, useRights, useSnapshot } from '../state/organization.ts';
-import type { RefusalQuestion } from '../state/write.ts';
+import type { RefusalQuestion } from '../state/write.tsx';
 
 function OpenedDevices({ refusal }: { readonly refusal: RingfenceError }): ReactNode {
   const { devices, defaultGroup } = useSnapshot();

@@ -7,7 +7,7 @@ import type { Client } from '../../client/http.ts';
 import type { PolicyTest } from '../../policy/policy-test/policy-test.ts';
 import { useLive } from './organization.ts';
 import { useAskedOnChange } from './overview.ts';
-import { writeOrAsk } from './write.ts';
+import { writeOrAsk } from './write.tsx';
 import { useSession } from './session.ts';
 
 /** Rules expire and devices join without an event that the page could wait for. */

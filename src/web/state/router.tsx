@@ -1,4 +1,5 @@
 /** Owns the URLs of the pages. A page loads when it is first opened, or before that while the browser is idle. */
+import { anyText, readSearch } from './search.ts';
 import {
   createRootRoute,
   createRoute,
@@ -20,15 +21,6 @@ const page = <Exports extends Record<string, unknown>, Name extends keyof Export
   load: () => Promise<Exports>,
   name: Name,
 ) => lazyRouteComponent(onDemand(load), name);
-
-/** Of these words of a URL, those that are there. The router reads a number as one. */
-const texts = <Name extends string>(search: Record<string, unknown>, ...names: Name[]): { [N in Name]?: string } =>
-  Object.fromEntries(
-    names.flatMap((name) => {
-      const value = search[name];
-      return typeof value === 'string' || typeof value === 'number' ? [[name, String(value)]] : [];
-    }),
-  ) as { [N in Name]?: string };
 
 const root = createRootRoute({ component: Outlet });
 const landing = createRoute({ getParentRoute: () => root, path: '/', component: Landing });
@@ -79,7 +71,7 @@ const groups = createRoute({
 const newGroup = createRoute({
   getParentRoute: inside,
   path: '/groups/new',
-  validateSearch: (search: Record<string, unknown>) => texts(search, 'from'),
+  validateSearch: (search: Record<string, unknown>) => readSearch(search, { from: anyText }),
   component: page(() => import('../pages/new-group.tsx'), 'NewGroupPage'),
 });
 const group = createRoute({
@@ -89,7 +81,7 @@ const group = createRoute({
   remountDeps: ({ params }) => params,
   // A rule to begin with, drafted elsewhere: `model/allow-draft.ts`.
   validateSearch: (search: Record<string, unknown>): { allow?: string; edit?: true } => ({
-    ...texts(search, 'allow'),
+    ...readSearch(search, { allow: anyText }),
     ...(search['edit'] === true && { edit: true }),
   }),
   component: page(() => import('../pages/group.tsx'), 'GroupPage'),
@@ -97,7 +89,8 @@ const group = createRoute({
 const reach = createRoute({
   getParentRoute: inside,
   path: '/reach',
-  validateSearch: (search: Record<string, unknown>) => texts(search, 'from', 'to', 'port', 'at'),
+  validateSearch: (search: Record<string, unknown>) =>
+    readSearch(search, { from: anyText, to: anyText, port: anyText, at: anyText }),
   component: page(() => import('../pages/reach.tsx'), 'ReachPage'),
 });
 const tests = createRoute({

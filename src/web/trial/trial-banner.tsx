@@ -8,19 +8,17 @@ import { groupChanges } from '../../client/words/changes.ts';
 import { mayKeep, mayRevert, mayTakeOut } from '../../policy/trial/right.ts';
 import { Confirm, type Confirmation } from '../components/dialog.tsx';
 import { ClockIcon, DownIcon, UpIcon } from '../components/icons.tsx';
-import { Lines, Tag, Ago, clockTime } from '../components/page.tsx';
-import { notify } from '../components/toast.tsx';
+import { Lines, Tag, Ago, clockTime, SmallButton } from '../components/page.tsx';
+import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
 import { stateTitle, stateTones, InForceCount } from '../device/device-state.tsx';
 import { plural } from '../../client/words/number.ts';
 import { endWords, recordName, scopeWords, timeLeft, trialName, trialRecords, withoutTakenOut } from './trial-words.ts';
 import { FailingTests } from '../policy-test/test-results.tsx';
 import { useDeviceNames, useLive, useNames, useRights, useSnapshot } from '../state/organization.ts';
-import { writeOrAsk, useWrite } from '../state/write.ts';
 import { useSession } from '../state/session.ts';
 import type { OpenTrials } from '../state/trials.ts';
 import { WidenDialog } from './try-dialog.tsx';
 import { DeviceLink } from '../components/record-link.tsx';
-import { SmallButton } from '../components/list.tsx';
 
 /** The server's time, again every second. */
 function useServerNow(skew: number): number {

@@ -2,19 +2,17 @@
 import { SegmentedControl } from '@mantine/core';
 import { useState, useMemo, type ReactNode } from 'react';
 import { FormDialog } from '../components/dialog.tsx';
-import { useWrite, writeOrAsk } from '../state/write.ts';
+import { useWrite, writeOrAsk, notify } from '../state/write.tsx';
 import { labelsIn } from '../../client/words/unknown-labels.ts';
 import { devicesNamed } from '../../organization/of-records.ts';
 import type { Selector } from '../../policy/rule.ts';
 import { UnknownLabels, FarEndInput } from '../group/far-end-input.tsx';
-import { misspelt, readSelectorChip, selectorChip } from '../model/far-end.ts';
-import { labelFault } from '../model/labels.ts';
+import { misspelt, readSelectorChip, selectorChip, labelFault } from '../model/far-end.ts';
 import { plural } from '../../client/words/number.ts';
 import { useSnapshot, useLive } from '../state/organization.ts';
 import { useQueryClient } from '@tanstack/react-query';
 import type { Trial } from '../../api/trial/trials.ts';
 import { clockTime } from '../components/page.tsx';
-import { notify } from '../components/toast.tsx';
 import { useSession } from '../state/session.ts';
 
 const lengths = [

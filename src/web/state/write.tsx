@@ -1,8 +1,9 @@
-/** Owns a write that a user starts on a page: whether it is running, its error, and the question where the server refuses it until a person has seen why. */
+/** Owns a write that a user starts on a page: whether it is running, the question where the server refuses it until a person has seen why, its error, and the short message after it, with an undo. */
 import { useMutation } from '@tanstack/react-query';
 import { sentence } from '../components/sentence.ts';
-import { failed } from '../components/toast.tsx';
 import { RingfenceError } from '../../client/error.ts';
+import { notifications } from '@mantine/notifications';
+import { SmallButton } from '../components/page.tsx';
 
 export interface Write<Given> {
   readonly start: (given: Given) => void;
@@ -128,4 +129,48 @@ export async function writeOrAsk<T>(
     if (!isSeen(error, opened) && !(await ask(error))) throw new WriteDeclined(error.message, { cause: error });
     return writeOrAsk(write, { agreed: { ...agreed, ...more }, ...(opened && { opened }) });
   }
+}
+
+const undoFor = 12_000;
+const closeButtonProps = { 'aria-label': 'Close the message' };
+
+export function notify(message: string, undo?: () => Promise<unknown>): void {
+  const id = crypto.randomUUID();
+  notifications.show({
+    id,
+    color: 'fence',
+    autoClose: undo === undefined ? 5_000 : undoFor,
+    withBorder: true,
+    closeButtonProps,
+    message:
+      undo === undefined ? (
+        message
+      ) : (
+        <div className="row between">
+          <span>{message}</span>
+          <SmallButton
+            onClick={() => {
+              notifications.hide(id);
+              undo().then(
+                () => notify('Undone.'),
+                (error: unknown) => failed(error, 'It could not be undone'),
+              );
+            }}
+          >
+            Undo
+          </SmallButton>
+        </div>
+      ),
+  });
+}
+
+export function failed(error: unknown, title = 'Something went wrong'): void {
+  notifications.show({
+    color: 'red',
+    title,
+    message: sentence(error),
+    autoClose: 10_000,
+    withBorder: true,
+    closeButtonProps,
+  });
 }
