@@ -325,7 +325,7 @@ function Found({ proposal }: { readonly proposal: Proposal }): ReactNode {
         lines={refused_by_far_end.flows.map(leftOutWords)}
         sums={refused_by_far_end.sums}
       />
-      <p className="small dimmed">{proposalCoverage(proposal)}</p>
+      {proposal.observed === 0 ? null : <p className="small dimmed">{proposalCoverage(proposal)}</p>}
     </>
   );
 }

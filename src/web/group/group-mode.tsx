@@ -1,4 +1,5 @@
 /** Owns the buttons that let a watch-only group enforce and make a group watch only, after a preview of who gains and who loses access. */
+import { DialogButton } from '../components/dialog.tsx';
 import { Button } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
@@ -48,7 +49,6 @@ export function ModeButton({ group }: { readonly group: SecurityGroup }): ReactN
   const { org_id, id, group_name: name } = group;
   /** What the open dialog is about. It stays the same when the group changes meanwhile. */
   const [asked, setAsked] = useState<GroupMode>();
-  const [isTrying, setTrying] = useState(false);
   const next = isEnforced(group) ? 'observe' : 'enforce';
   const mode = asked ?? next;
   const put = (to: GroupMode, ifMatch: number, trial?: TrialQuery): Promise<WrittenGroup> =>
@@ -84,15 +84,15 @@ export function ModeButton({ group }: { readonly group: SecurityGroup }): ReactN
           closeLabel="Cancel"
           choices={<p>{words[mode].about}</p>}
         >
-          <Button variant="default" onClick={() => setTrying(true)}>
-            Try it first
-          </Button>
+          <DialogButton
+            name="Try it first"
+            dialog={(close) => <TryDialog title={`Try it with ${name}`} close={close} start={change} />}
+          />
           <Button loading={busy} onClick={() => start()}>
             {words[mode].action}
           </Button>
         </Preview>
       )}
-      {isTrying ? <TryDialog title={`Try it with ${name}`} close={() => setTrying(false)} start={change} /> : null}
     </>
   );
 }

@@ -1,11 +1,10 @@
 /** Owns the timeline of a group, and the way back to an older state: who gains and loses access by it, what to look at twice, then the step itself. */
-import { Button } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState, type ReactNode } from 'react';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
-import { FormDialog } from '../components/dialog.tsx';
+import { DialogButton, FormDialog } from '../components/dialog.tsx';
 import { Ago, SmallButton } from '../components/page.tsx';
 import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
 import { adviceOn } from '../model/advice.ts';
@@ -76,7 +75,6 @@ export function Restore({ group, target, close }: RestoreProps): ReactNode {
   const { id: org } = useLive();
   const { client } = useSession();
   const queries = useQueryClient();
-  const [isTrying, setTrying] = useState(false);
   const put = (id: string, revision: number, ifMatch: number | undefined, trial?: TrialQuery): Promise<WrittenGroup> =>
     writeOrAsk((agreed) =>
       client.history.restore(org, id, { revision }, { ...(ifMatch !== undefined && { ifMatch }), ...trial, ...agreed }),
@@ -109,19 +107,15 @@ export function Restore({ group, target, close }: RestoreProps): ReactNode {
       write={write}
       action="Restore it"
       others={
-        <Button variant="default" onClick={() => setTrying(true)}>
-          Try it first
-        </Button>
+        <DialogButton
+          name="Try it first"
+          dialog={(done) => (
+            <TryDialog title={`Try the older state of ${target.record.group_name}`} close={done} start={restore} />
+          )}
+        />
       }
     >
       <What group={group} target={target} />
-      {isTrying ? (
-        <TryDialog
-          title={`Try the older state of ${target.record.group_name}`}
-          close={() => setTrying(false)}
-          start={restore}
-        />
-      ) : null}
     </FormDialog>
   );
 }

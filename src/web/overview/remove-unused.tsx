@@ -1,13 +1,12 @@
 /** Owns the draft that removes unused rules from their groups: the rules by group, what that does, and the write as one change set. */
-import { Button } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
-import { useState, type ReactNode } from 'react';
+import { type ReactNode } from 'react';
 import { limits } from '../../api/limits.ts';
 import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
 import type { UnusedRule } from '../../api/usage/rule-usage.ts';
 import { sameRule } from '../../client/words/rule.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
-import { FormDialog } from '../components/dialog.tsx';
+import { DialogButton, FormDialog } from '../components/dialog.tsx';
 import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
 import { Changes } from '../group/preview.tsx';
 import { contentOf, difference, patchOf, withoutUnused } from '../model/draft.ts';
@@ -28,7 +27,6 @@ export function RemoveUnused({
   const queries = useQueryClient();
   const { groupById } = useSnapshot();
   const { editGroup } = useRights();
-  const [isTrying, setTrying] = useState(false);
   const drafts = [...new Set(unused.map(({ group_id }) => group_id))]
     .flatMap((id) => groupById.get(id) ?? [])
     .filter((group) => editGroup(group) && group.trial === undefined)
@@ -65,47 +63,46 @@ export function RemoveUnused({
     close();
   });
   return (
-    <>
-      <FormDialog
-        title={`Remove ${plural(removed, 'unused rule')}`}
-        size="xl"
-        close={close}
-        write={writing}
-        action="Remove them"
-        disabled={changed.length === 0}
-        others={
-          <Button variant="default" disabled={changed.length === 0} onClick={() => setTrying(true)}>
-            Try it first
-          </Button>
-        }
-      >
-        {changed.map(({ group, before, content }) => (
-          <section key={group.id} className="stack tight" aria-label={group.group_name}>
-            <strong>{group.group_name}</strong>
-            <Changes of={difference(before, content)} />
-          </section>
-        ))}
-        {kept === 0 ? null : (
-          <p className="note note-plain">
-            {plural(kept, 'unused outbound rule')} {kept === 1 ? 'stays' : 'stay'}: without any outbound rule,
-            everything could go out.
-          </p>
-        )}
-        <p className="small dimmed">
-          A rule that is used once a quarter looks unused too. With Try it first, the rules come back by themselves.
-        </p>
-        {changed.length === 0 ? null : <ChangePreview change={change} />}
-      </FormDialog>
-      {isTrying ? (
-        <TryDialog
-          title="Try it without the unused rules"
-          close={() => setTrying(false)}
-          start={async (trial) => {
-            await write(trial);
-            close();
-          }}
+    <FormDialog
+      title={`Remove ${plural(removed, 'unused rule')}`}
+      size="xl"
+      close={close}
+      write={writing}
+      action="Remove them"
+      disabled={changed.length === 0}
+      others={
+        <DialogButton
+          name="Try it first"
+          disabled={changed.length === 0}
+          dialog={(done) => (
+            <TryDialog
+              title="Try it without the unused rules"
+              close={done}
+              start={async (trial) => {
+                await write(trial);
+                close();
+              }}
+            />
+          )}
         />
-      ) : null}
-    </>
+      }
+    >
+      {changed.map(({ group, before, content }) => (
+        <section key={group.id} className="stack tight" aria-label={group.group_name}>
+          <strong>{group.group_name}</strong>
+          <Changes of={difference(before, content)} />
+        </section>
+      ))}
+      {kept === 0 ? null : (
+        <p className="note note-plain">
+          {plural(kept, 'unused outbound rule')} {kept === 1 ? 'stays' : 'stay'}: without any outbound rule, everything
+          could go out.
+        </p>
+      )}
+      <p className="small dimmed">
+        A rule that is used once a quarter looks unused too. With Try it first, the rules come back by themselves.
+      </p>
+      {changed.length === 0 ? null : <ChangePreview change={change} />}
+    </FormDialog>
   );
 }
