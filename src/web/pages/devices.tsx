@@ -293,7 +293,7 @@ interface RowProps {
   readonly user: string;
   readonly status: DeviceStatus | undefined;
   readonly isTold: boolean;
-  readonly groupsOf: (device: Device) => readonly GroupOn[];
+  readonly decidingOn: (device: Device) => readonly GroupOn[];
   /** Pixels for labels. */
   readonly room: number;
   readonly isSelected: boolean;
@@ -307,7 +307,7 @@ const Row = memo(function Row({
   user,
   status,
   isTold,
-  groupsOf,
+  decidingOn,
   room,
   isSelected,
   toggle,
@@ -315,7 +315,7 @@ const Row = memo(function Row({
   const { id: org } = useLive();
   const name = deviceName(device);
   const labels = device.labels ?? [];
-  const groups = groupsOf(device);
+  const groups = decidingOn(device);
   const shown = fittingLabels(labels, room, 1);
   const seen = status?.last_seen_at;
   return (
@@ -412,7 +412,7 @@ function Rows({
     observeElementRect: observeSize,
   });
   useEffect(() => rows.measure(), [rows, height]);
-  const groupsOf = (device: Device): readonly GroupOn[] => groupsOn(device, { groups, groupById });
+  const decidingOn = useCallback((device: Device) => groupsOn(device, { groups, groupById }), [groups, groupById]);
   const toggle = useToggle(devices, selection ?? { chosen: new Set(), choose: () => undefined });
   return (
     <div
@@ -434,7 +434,7 @@ function Rows({
               user={nameOf(device.user_id)}
               status={statuses.get(device.id)}
               isTold={statuses.size > 0}
-              groupsOf={groupsOf}
+              decidingOn={decidingOn}
               room={room}
               isSelected={selection?.chosen.has(device.id) === true}
               toggle={selection && toggle}
