@@ -79,7 +79,7 @@ function Begin({ device }: { readonly device: Device }): ReactNode {
           'Agents record, and this device has not reported any traffic yet. Agents report once a minute.'
         ) : (
           <>
-            {observedWords(data)}
+            {data.observed > 0 ? observedWords(data) : 'Agents have reported the first traffic.'}
             {isShort ? ' A week shows most of the usual traffic.' : ''}
           </>
         )}
