@@ -79,6 +79,20 @@ it('a person takes the change back, which is exit code 1', async () => {
   expect(await ports()).toEqual([22]);
 });
 
+it('a change that no device would try asks first; a script is warned', async () => {
+  const { owner } = people;
+  await done(owner.run(['group', 'create', 'unused', '--in', 'tcp 22']));
+  const words = ['group', 'allow', 'unused', 'in', 'tcp', '80', '--confirm-within', '5m'];
+  const asked = await owner.inTerminal(words, { env, typed: [[/Continue\?/, 'n\r']] });
+  expect(asked.code, asked.stdout).toBe(1);
+  expect(asked.stdout).toContain('Warning: no device would try this change');
+  expect(await json(owner.run(['trial', 'list', '-o', 'json']))).toEqual([]);
+  const script = await owner.run([...words, '--wait=0']);
+  expect([script.code, script.stderr]).toEqual([0, expect.stringContaining('no device would try this change')]);
+  const [pending] = await json(owner.run(['trial', 'list', '-o', 'json']));
+  await done(owner.run(['trial', 'revert', String(pending?.id)]));
+});
+
 it('Ctrl-C leaves the trial as it is and says when it ends; a question that nobody answers ends with 6', async () => {
   const [left, late] = [await setUp(), await setUp()];
   const [ended, expired] = await Promise.all([

@@ -1,9 +1,12 @@
-/** Owns what may be a mistake in a group that is written: labels that no device has, a name that another group has, prefixes with host bits. */
+/** Owns what may be a mistake in a group that is written: labels that no device has, a trial that no device would see, a name that another group has, prefixes with host bits. */
 import { labelsIn, type Naming } from '../../client/words/unknown-labels.ts';
 import { askAbout, labelDoubts } from '../session/ask-about.ts';
 import type { Session } from '../session/session.ts';
 import { allDevices } from '../lookup/device.ts';
 import type { SecurityGroup } from '../../api/group.ts';
+import { devicesNamed, devicesOf } from '../../organization/of-records.ts';
+import { parseSelectors } from '../../policy/fleet/selector-text.ts';
+import { scopeText } from '../session/trial-options.ts';
 import { allGroups } from '../lookup/group.ts';
 import { maskedPrefix } from '../../policy/address.ts';
 import type { StoredRule } from '../../policy/rule.ts';
@@ -15,6 +18,18 @@ export async function askAboutLabels(session: Session, group: Naming, before: Na
   if (named.length === 0 || !session.isForPeople) return;
   const known = new Set((await allDevices(session)).flatMap(({ labels = [] }) => labels));
   await askAbout(session, labelDoubts(named, known));
+}
+
+/** A change of a group that no device would try shows nothing. */
+export async function askAboutTrial(session: Session, group: SecurityGroup): Promise<void> {
+  const { confirmWithin, on, dryRun } = session.values;
+  if (confirmWithin === undefined || dryRun === true || !session.isForPeople) return;
+  const [devices, groups] = await Promise.all([allDevices(session), allGroups(session)]);
+  const users = devicesOf(group.id, devices, groups);
+  const scope = on === undefined ? { fault: '' } : parseSelectors(scopeText(on));
+  const tried = 'fault' in scope ? users : devicesNamed(scope, users);
+  const text = `no device would try this change: none that has the group is in its scope.`;
+  if (tried.length === 0) await askAbout(session, [{ text, asks: true }]);
 }
 
 /** Asks on a terminal. Scripts get the server's warning after the write. */

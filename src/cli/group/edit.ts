@@ -7,7 +7,7 @@ import { RingfenceError } from '../../client/error.ts';
 import type { GroupInput } from '../../policy/group.ts';
 import { printDryRun } from './dry-run.ts';
 import { openEditor } from './editor.ts';
-import { sayHostBits, askAboutName, askAboutLabels } from './doubts.ts';
+import { sayHostBits, askAboutName, askAboutLabels, askAboutTrial } from './doubts.ts';
 import { CliError, usageError } from '../terminal/exit.ts';
 import { sameWritten } from '../../client/words/rule.ts';
 import { problemLines, sameSelectors, writeGroup } from './text.ts';
@@ -46,6 +46,8 @@ async function write(session: Session, group: SecurityGroup, body: GroupInput): 
   if (Object.keys(news).length === 0) return session.say('Nothing to change: already up to date.');
   sayHostBits(session, [...(news.inbound_rules ?? []), ...(news.outbound_rules ?? [])]);
   await askAboutLabels(session, news, group);
+  // With other devices it is another question.
+  if (news.applies_to === undefined) await askAboutTrial(session, group);
   if (session.values.dryRun === true) return printDryRun(session, { before: group, after: { ...group, ...news } });
   if (news.group_name !== undefined) await askAboutName(session, news.group_name, group);
   const client = await session.client();

@@ -15,7 +15,7 @@ import { readOneInput } from '../terminal/input-file.ts';
 import { expiryWords } from '../../client/words/expiry.ts';
 import { ruleWords, sameButExpiry, sameRule, sameWritten } from '../../client/words/rule.ts';
 import { readDirection, readRuleWords } from './rule-text.ts';
-import { sayHostBits, askAboutName, askAboutLabels } from './doubts.ts';
+import { sayHostBits, askAboutName, askAboutLabels, askAboutTrial } from './doubts.ts';
 import { observationLines } from './observation.ts';
 import { usageLines } from './usage.ts';
 import type { Session } from '../session/session.ts';
@@ -295,6 +295,7 @@ export async function changeRules(
     if (after === now || (way === 'revoke' && after.length === now.length)) return undefined;
     checkLimits(newest, direction, after);
     if (newest === found && way === 'allow') await askAboutLabels(session, { [rulesField[direction]]: after }, newest);
+    if (newest === found) await askAboutTrial(session, newest);
     if (session.values.dryRun === true) return { before: newest, after: { ...newest, [rulesField[direction]]: after } };
     const how = { ifMatch: newest.revision, ...session.groupQuery };
     return updateGroup(client, newest, { [rulesField[direction]]: after }, how);
