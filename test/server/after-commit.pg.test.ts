@@ -11,12 +11,12 @@ import { useServer } from '../lib/stage.ts';
 
 const stage = useServer();
 
-/** A place on a server whose database goes away when it is asked something that `fails` matches. */
+/** A place on a server whose database goes away when it is asked something that `fails` matches, once the place is there. */
 async function failing(fails: RegExp): Promise<Awaited<ReturnType<typeof newPlace>> & { readonly heal: () => void }> {
   const [before = '', host = ''] = stage.server.databaseUrl.split('?host=');
   const sockets = decodeURIComponent(host);
   const name = '.s.PGSQL.5432';
-  let isWell = false;
+  let isWell = true;
   const proxy = createServer((near) => {
     const far = connect(join(sockets, name));
     near.on('error', () => far.destroy()).on('close', () => far.destroy());
@@ -34,7 +34,9 @@ async function failing(fails: RegExp): Promise<Awaited<ReturnType<typeof newPlac
     proxy.close();
     await rm(dir, { recursive: true, force: true });
   });
-  return { ...(await newPlace(server)), heal: () => (isWell = true) };
+  const place = await newPlace(server);
+  isWell = false;
+  return { ...place, heal: () => (isWell = true) };
 }
 
 test('a group whose warnings cannot be read, and the answer with its key repeats', async () => {
@@ -66,7 +68,7 @@ test('a trial whose devices cannot be read', async () => {
 });
 
 test('a token that has ended while the writes by it cannot be waited for', async () => {
-  const { owner, heal } = await failing(/organizations_of/);
+  const { owner, heal } = await failing(/find_places_of_user/);
   const { id, token } = await owner.api.expect(201, 'POST', '/api/users/me/tokens', { name: 'ci' });
   expect(await owner.api.delete(`/api/tokens/${id}`)).toMatchObject({ status: 503, json: { code: 'outcome_unknown' } });
   heal();

@@ -216,7 +216,13 @@ test('what stood before there was a history is its first state, by nobody known;
   const id = parseGroupId('00000000-0000-7000-8000-000000000003');
   const states = await store.history.ofGroup(org, id, { reader });
   expect(states).toEqual([
-    { revision: 1, at: '2026-01-01T00:00:00.000Z', type: 'change', record: { id, revision: 1 } },
+    {
+      revision: 1,
+      at: '2026-01-01T00:00:00.000Z',
+      type: 'change',
+      record: { id, revision: 1 },
+      json: expect.any(String),
+    },
   ]);
   const device = parseDeviceId('00000000-0000-7000-8000-000000000004');
   expect(await store.history.ofDevice(org, device)).toMatchObject([{ revision: 3, record: { hostname: 'host' } }]);
