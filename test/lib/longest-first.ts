@@ -5,6 +5,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** About how many seconds the longest files take on two quiet cores; of the others, larger ones go first. */
 const seconds: Readonly<Record<string, number>> = {
   'budget.pg.test.ts': 150,
+  'full-organization.pg.test.ts': 30,
   'tabs.browser.test.ts': 120,
   'pages.browser.test.ts': 90,
   'moved.netns.test.ts': 80,

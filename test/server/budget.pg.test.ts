@@ -21,7 +21,7 @@ import { rounds, sample } from '../lib/thorough.ts';
 import { forgetPeak, loopMs, peakMiB, Turns } from '../lib/turns.ts';
 import { Victim } from '../lib/victim.ts';
 import { bodies, credentials, groups, heads, paths, type Input } from './budget-inputs.ts';
-import { longLabels, makeScene, worst as worstOf, type Scene, type Shot } from './worst-requests.ts';
+import { makeScene, worst as worstOf, type Scene, type Shot } from './worst-requests.ts';
 
 /** What a request may cost, in plain requests. A body of 4 MiB is read, scanned and parsed; the others are hardly more than their heads. */
 const budgets = { head: 12, plain: 25, rules: 150, answer: 400 } as const;
@@ -381,40 +381,6 @@ test(
       if (operations[id].cost !== 'fixed' && answer > most.answer) found.push(`${id}: an answer of ${answer} bytes`);
     }
     expect(found).toEqual([]);
-  },
-);
-
-test(
-  'an organization full of groups that no device has fits into memory, and questions about it delay nobody',
-  { timeout: 600_000 },
-  async () => {
-    const pid = run.child.pid ?? 0;
-    const owner = await person('full');
-    const { id: org } = await owner.api.expect(201, 'POST', '/api/organizations', { name: 'full' });
-    const base = `/api/organizations/${org}`;
-    // More than models hold as objects, and less than the limits allow.
-    for (let n = 0; n < 45; n += 1)
-      await owner.api.expect(201, 'POST', `${base}/security_groups`, {
-        group_name: `full ${n}`,
-        inbound_rules: longLabels(n, 115),
-      });
-    const device = await owner.api.expect(201, 'POST', `${base}/devices`, { public_key: 'x', tunnel_ip: '10.0.0.1' });
-    const { token: ofVictim } = await person('victim of a full one');
-    const victim = new Victim({ url: await run.url(), token: ofVictim, pid });
-    onTestFinished(() => victim.stop());
-    await victim.waited();
-    forgetPeak(pid);
-    const ask = (method: string, path: string, body?: object): Promise<number> =>
-      owner.api.status(method, `${base}${path}`, body === undefined ? {} : { body });
-    for (const statuses of [
-      await Promise.all(Array.from({ length: 8 }, () => ask('GET', '/overview'))),
-      await Promise.all(Array.from({ length: 8 }, () => ask('POST', '/simulate', { delete: [device.id] }))),
-    ])
-      expect(new Set(statuses)).toEqual(new Set([200]));
-    const { loopMs: waited, refused } = await victim.waited();
-    expect(refused).toBe(0);
-    expect((waited * 1_000) / plain).toBeLessThan(most.wait);
-    expect(peakMiB(pid)).toBeLessThan(most.memoryMiB);
   },
 );
 
