@@ -68,7 +68,6 @@ import { idMaker } from './write/uuid.ts';
 import type { Turns } from './write/turns.ts';
 import { Writer } from './write/writer.ts';
 import type { WorkerPeers } from './postgres/worker-peer-hints.ts';
-import type { LogSource } from './data/change-log.ts';
 import type { ShortSteps } from './data/short-steps.ts';
 
 export interface StoreOptions {
@@ -181,23 +180,20 @@ export async function openStore(options: StoreOptions) {
   });
   const guard = new HistoryGuard({ reads, transactions, onWarning });
   const slices = options.slices ?? processSlices();
-  // What is read to follow the log is made of what is made of that.
-  const source: LogSource = {
-    heads: (...asked) => log.heads(...asked),
-    resumption: (org) => log.resumption(org),
-    readState: (...asked) => log.readState(...asked),
-    readChanges: (...asked) => log.readChanges(...asked),
-    onHint: (listener) => hints.on(listener),
-  };
+  const connected = { reads, writes, transactions, hints, guard };
+  const log = changeLogIn(connected, {
+    logMs: options.logRetentionMs ?? 600_000,
+    deletionsMs: options.deletionRetentionMs ?? 90 * day,
+  });
   const logs = new FollowedLogs({
-    source,
+    source: log,
     settings: options.follow,
     timers: { now: clock, defer: (run) => void setImmediate(run), later: (run, ms) => void setTimeout(run, ms) },
     onWarning,
   });
   const models = new OrganizationModels({
     logs,
-    source,
+    source: log,
     slices,
     monotonic: () => performance.now(),
     clock,
@@ -221,13 +217,9 @@ export async function openStore(options: StoreOptions) {
     phase: options.phase,
     quotas,
     callers,
-    reads,
-    writes,
-    transactions,
-    guard,
+    ...connected,
     writer,
     models,
-    hints,
     clock,
     newId,
   };
@@ -255,10 +247,6 @@ export async function openStore(options: StoreOptions) {
 
   const flowRetentionMs = options.flowRetentionMs ?? 14 * day;
   const usageRetentionMs = Math.max(flowRetentionMs, leastUsageRetentionMs);
-  const log = changeLogIn(context, {
-    logMs: options.logRetentionMs ?? 600_000,
-    deletionsMs: options.deletionRetentionMs ?? 90 * day,
-  });
   const members = membersIn(context);
   const users = usersIn(context);
   const tokens = tokensIn(context, uses);

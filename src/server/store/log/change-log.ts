@@ -160,7 +160,10 @@ export interface Retention {
   readonly deletionsMs: number;
 }
 
-export function changeLogIn(context: Context, retention: Retention) {
+export function changeLogIn(
+  context: Pick<Context, 'reads' | 'writes' | 'transactions' | 'hints' | 'guard'>,
+  retention: Retention,
+) {
   const { reads, transactions, hints, guard } = context;
   const durability = new Durability(context.writes);
   let hasStandbys = false;

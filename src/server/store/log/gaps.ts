@@ -162,7 +162,10 @@ async function forget(
 }
 
 /** Forgets deletions that are older than the retention and that no reader needs. */
-export async function forgetDeletions({ writes, transactions }: Context, retentionMs: number): Promise<void> {
+export async function forgetDeletions(
+  { writes, transactions }: Pick<Context, 'writes' | 'transactions'>,
+  retentionMs: number,
+): Promise<void> {
   await writes.run(markUnneeded, [retentionMs]);
   for (;;) {
     const rows = await writes.run(findUnneeded, [Math.min(graceMs, retentionMs), batch]);
