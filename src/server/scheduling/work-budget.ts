@@ -43,7 +43,8 @@ export const workLimits = (answerTimeoutMs: number): WorkLimits => ({
 /** Parts of lists are read in a moment, and take memory until they are sent. */
 export const listLimits = (answerTimeoutMs: number): WorkLimits => ({
   ...workLimits(answerTimeoutMs),
-  perOrganization: 3,
+  perUser: 1,
+  perOrganization: 2,
   perProcess: 4,
   waitingPerUser: 256,
 });
