@@ -80,7 +80,7 @@ describe('group', () => {
       dry('group', 'allow', 'web', 'in', 'ssh'),
       dry('group', 'revoke', 'web', 'in', 'tcp', '443'),
       dry('group', 'edit', 'web', '--name', 'www'),
-      dry('group', 'delete', 'web'),
+      dry('group', 'delete', 'web', '--detach'),
       dry('group', 'delete', 'default'),
       dry('group', 'restore', 'web', String(web.revision)),
       dry('device', 'groups', 'add', 'web-1', 'web'),
@@ -110,7 +110,7 @@ describe('group', () => {
     );
     expect(moved.stderr).toContain('without a group, and the default group would apply');
     expect(await head()).toBe(before);
-    expect(await json(owner.run(['group', 'delete', 'web', '--dry-run', '-o', 'json']))).toMatchObject({
+    expect(await json(owner.run(['group', 'delete', 'web', '--detach', '--dry-run', '-o', 'json']))).toMatchObject({
       action: 'delete',
       name: 'web',
       devices: [expect.any(String)],

@@ -265,7 +265,7 @@ it('every command that writes policy waits for the last revision that it made, a
   const before = await place.owner.api.expect(200, 'GET', place.base);
   const refused = await owner.run(['group', 'create', 'later', '--wait=soon']);
   expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('is not a duration')]);
-  const asked = await owner.run(['apply', '-f', file, '--prune', '--dry-run', '--wait']);
+  const asked = await owner.run(['apply', '-f', file, '--prune', '--detach', '--dry-run', '--wait']);
   // Nothing is written, so there is nothing to wait for.
   expect([asked.code, asked.stderr]).toEqual([0, expect.not.stringMatching(/revision \d+ is in force/)]);
   expect(await place.owner.api.expect(200, 'GET', place.base)).toEqual(before);

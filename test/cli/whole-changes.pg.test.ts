@@ -48,7 +48,8 @@ it('a device is moved to another member; a dry run shows the user, the groups th
   await done(people.member.run(['device', 'create', 'mover', '--public-key', 'mover', '--group', 'private', '-q']));
   const before = await head();
   const dry = await people.owner.run(['device', 'move', 'mover', '--user', owner.username, '--dry-run']);
-  expect(dry).toMatchObject({ code: 0 });
+  // It ends as the command itself does.
+  expect(dry).toMatchObject({ code: 5 });
   expect(dry.stderr).toContain(`~ user ${member.username} → ${owner.username}`);
   expect(dry.stderr).toMatch(/^- group private$/m);
   expect(dry.stderr).toContain('Nothing was written.');
@@ -246,6 +247,39 @@ it('a dry run of undo says who gains and loses what, and is refused as the undo 
   expect(changed.map(({ code }) => code)).toEqual([5, 5]);
   expect(changed[0]?.stderr).toBe(changed[1]?.stderr);
   expect([await head(), later - before]).toEqual([later, 1]);
+});
+
+it('a dry run of policy ends as a script that writes: 5 where a device would open, 2 where a policy test would fail', async () => {
+  const { owner, place } = people;
+  await done(owner.run(['group', 'create', 'site', '--in', 'tcp 443', '--applies-to', 'label:site']));
+  const device = { public_key: 'site', hostname: 'site-1', tunnel_ip: '100.64.0.9', labels: ['site'] };
+  await place.owner.api.expect(201, 'POST', `${place.base}/devices`, device);
+  const ends = (name: string, port: string) =>
+    ['test', 'add', name, '--from', '192.0.2.1', '--to', 'device:site-1', '--port', port, '--expect', 'allow'] as const;
+  await done(owner.run(ends('open', '443')));
+  const file = await owner.file(
+    'site.yaml',
+    'groups:\n  - {name: site, inbound: [tcp 80], applies_to: [label:site]}\n',
+  );
+  const refused: readonly (readonly [number, readonly string[], string])[] = [
+    [5, ['group', 'delete', 'site'], '--detach'],
+    [5, ['group', 'observe', 'site'], '--detach'],
+    [5, ['device', 'label', 'remove', 'site-1', 'site'], '--detach'],
+    [2, ['group', 'revoke', 'site', 'in', 'tcp', '443'], '--skip-tests'],
+    [2, ['apply', file], '--skip-tests'],
+    [2, ends('closed', '22'), '--skip-tests'],
+    [2, ['group', 'create', 'shut', '--guardrail', 'forbid', '--in', 'ip', '--applies-to', 'label:x'], '--force'],
+  ];
+  const before = await head();
+  for (const [code, words, option] of refused) {
+    const [dry, real] = [await owner.run([...words, '--dry-run']), await owner.run([...words, '--yes'])];
+    expect([words, dry.code, real.code]).toEqual([words, code, code]);
+    expect([words, await owner.run([...words, '--dry-run', option])]).toMatchObject([words, { code: 0 }]);
+  }
+  expect(await head()).toBe(before);
+  // A test that fails already refuses nothing.
+  await done(owner.run(['group', 'revoke', 'site', 'in', 'tcp', '443', '--skip-tests']));
+  expect((await owner.run(['group', 'allow', 'site', 'in', 'tcp', '80', '--dry-run'])).code).toBe(0);
 });
 
 it('every other dry run is refused where its command is, and writes nothing where it is not', async () => {

@@ -140,7 +140,7 @@ export async function undo(session: Session, text: string): Promise<void> {
           ? '~ policy tests'
           : printable(`${opposite[type]} ${kinds[kind]} ${name}${fields.length === 0 ? '' : `: ${fields.join(', ')}`}`),
       );
-    const effect = await effectOf(session, await writtenAgain(session, set, undone));
+    const effect = await effectOf(session, await writtenAgain(session, set, undone), { isJudged: true });
     for (const line of effect.lines) session.say(printable(line.join(' ')));
     sayNotes(session, effect);
     const sentence = `Would undo the change of ${what}. ${effect.summary}`.trim();

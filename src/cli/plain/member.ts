@@ -301,7 +301,7 @@ async function previewRemoval(session: Session, user: string, keep: { readonly k
   const namesOf = (ids: readonly string[], known: ReadonlyMap<string, string>): readonly string[] =>
     ids.map((id) => known.get(id) ?? id).toSorted(compareNames);
   const gone = [...removed.deleted_devices, ...removed.deleted_groups];
-  const effect = gone.length === 0 ? undefined : await effectOf(session, { delete: gone });
+  const effect = gone.length === 0 ? undefined : await effectOf(session, { delete: gone }, { isJudged: true });
   for (const line of [
     ...namesOf(removed.deleted_devices, deviceNames).map((name) => `- device ${name}`),
     ...namesOf(removed.kept_devices, deviceNames).map((name) => `~ device ${name}: user`),

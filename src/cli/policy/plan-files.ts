@@ -178,4 +178,4 @@ function summary(steps: readonly Step[], tense: ReportTense, effect: Effect | un
 export const effectOfPlan = async (
   session: Session,
   { steps, change, nameEntry }: FilePlan,
-): Promise<Effect | undefined> => (steps.length === 0 ? undefined : effectOf(session, change, nameEntry));
+): Promise<Effect | undefined> => (steps.length === 0 ? undefined : effectOf(session, change, { nameEntry }));
