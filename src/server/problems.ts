@@ -11,6 +11,7 @@ import { Refused, type GroupListProblem, type NamedDevices, type Refusal } from 
 import { TestsTooCostly } from '../organization/policy-test/effort.ts';
 import type { FailingTest } from '../policy/policy-test/policy-test.ts';
 import { failureInWords } from '../policy/policy-test/words.ts';
+import { compareNames } from '../policy/names/compare-names.ts';
 import { at, mostProblems, type Found } from '../policy/problem.ts';
 import type { Direction } from '../policy/rule.ts';
 import { WorkRefused } from './scheduling/work-budget.ts';
@@ -110,7 +111,7 @@ const called = ({ id, name }: Named): string => (name === '' ? id : `${name} (${
 
 function named(holders: readonly Named[], more = 0): string {
   const rest = Math.max(0, holders.length - mostNamed) + more;
-  return `${holders.slice(0, mostNamed).map(called).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+  return `${holders.map(called).toSorted(compareNames).slice(0, mostNamed).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
 const namedDevices = (devices: NamedDevices, more = 0): string =>

@@ -4,7 +4,7 @@
  */
 import type { Convergence, PendingDevice } from '../../api/enforcement/convergence.ts';
 import { inForceAdvice, inForceMeanings, inForceTitles, mostUrgentFirst } from '../../api/enforcement/in-force.ts';
-import { compareNames } from '../../client/words/naming.ts';
+import { compareNames } from '../../policy/names/compare-names.ts';
 import { renderTable, type Layout } from '../terminal/table.ts';
 import { agoWords } from '../terminal/time.ts';
 

@@ -1,5 +1,5 @@
 /** Owns tables and records for people: rows under headings, fitted to the terminal where there is one. */
-import { compareNames } from '../../client/words/naming.ts';
+import { compareNames } from '../../policy/names/compare-names.ts';
 import { cutTo, widthOf } from './text.ts';
 import { printable } from '../../policy/names/printable.ts';
 import { shortId } from '../../client/words/short-id.ts';

@@ -61,6 +61,10 @@ test('the summary counts devices that admit more and less, and says where nothin
 test('a note names the devices on which the present policy is not in force', () => {
   const gained = [traffic(1, {}), traffic(2, {})];
   expect(notInForceNote({ in_force: { [idOf(1)]: 'yes' }, gained, lost: [] })).toBeUndefined();
+  const many = { [idOf(1)]: 'web-10', [idOf(2)]: 'web-2' };
+  expect(
+    notInForceNote({ in_force: { [idOf(1)]: 'behind', [idOf(2)]: 'behind' }, gained: [], lost: [] }, (id) => many[id]),
+  ).toMatch(/ on web-2 \(.*\), web-10 \(/);
   expect(notInForceNote({ in_force: { [idOf(1)]: 'offline', [idOf(2)]: 'yes' }, gained, lost: [] })).toBe(
     'The present policy is not in force on db-1 (offline): there the change may do more than this shows.',
   );

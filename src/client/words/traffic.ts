@@ -5,7 +5,7 @@
 import type { SimulatedTraffic, Simulation } from '../../api/change/simulation.ts';
 import { inForceTitles } from '../../api/enforcement/in-force.ts';
 import type { Line } from './changes.ts';
-import { compareNames } from './naming.ts';
+import { compareNames } from '../../policy/names/compare-names.ts';
 import { shortId } from './short-id.ts';
 
 type NamedDevice = { readonly id: string; readonly hostname: string };
@@ -170,11 +170,13 @@ export function notInForceNote(
   known: (id: string) => string | undefined = () => undefined,
 ): string | undefined {
   const hostnames = new Map([...gained, ...lost].map(({ device }) => [device.id as string, device.hostname]));
-  const devices = Object.entries(in_force).flatMap(([id, word]) =>
-    word === 'yes'
-      ? []
-      : [`${nameOf({ id, hostname: hostnames.get(id) ?? known(id) ?? '' })} (${inForceTitles[word]})`],
-  );
+  const devices = Object.entries(in_force)
+    .flatMap(([id, word]) =>
+      word === 'yes'
+        ? []
+        : [`${nameOf({ id, hostname: hostnames.get(id) ?? known(id) ?? '' })} (${inForceTitles[word]})`],
+    )
+    .toSorted(compareNames);
   if (devices.length === 0) return undefined;
   const more = devices.length - mostDevices;
   const shown = `${devices.slice(0, mostDevices).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;

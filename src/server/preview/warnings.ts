@@ -3,6 +3,7 @@ import type { SimulationWarning } from '../../api/change/simulation.ts';
 import type { EffectivePolicy } from '../../policy/effective.ts';
 import { voidRules } from '../../policy/guardrail/void-rules.ts';
 import type { GroupId } from '../../policy/ids.ts';
+import { compareNames } from '../../policy/names/compare-names.ts';
 import type { PolicyGroup } from '../../policy/rule.ts';
 import { policiesOf, type DevicePolicies } from '../../organization/device-policies.ts';
 import type { Organization, OrganizationDevice } from '../../organization/organization.ts';
@@ -22,7 +23,8 @@ interface Moments {
 }
 
 export const inWords = (devices: readonly OrganizationDevice[]): string => {
-  const named = devices.slice(0, 5).map(({ id, hostname }) => (hostname === '' ? id : hostname));
+  const names = devices.map(({ id, hostname }) => (hostname === '' ? id : hostname));
+  const named = names.toSorted(compareNames).slice(0, 5);
   const more = devices.length - named.length;
   return `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 };
