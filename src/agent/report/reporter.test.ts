@@ -304,6 +304,18 @@ describe('the reporter', () => {
     expect(sent).toHaveLength(1);
   });
 
+  test('one that has nothing new to say reports at once where the server asks for any report, and only once', async () => {
+    const { clock, sent, reporter } = setUp(10_000);
+    reporter.see(calm);
+    await clock.advance(60_000);
+    expect(sent).toHaveLength(1);
+    reporter.expect(0);
+    await clock.advance(10);
+    expect(sent).toHaveLength(2);
+    await clock.advance(20_000);
+    expect(sent).toHaveLength(2);
+  });
+
   test('says everything again after the stream broke: the server may have lost what was said', async () => {
     const { clock, sent, reporter } = setUp();
     reporter.see(calm);

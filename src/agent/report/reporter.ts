@@ -89,9 +89,10 @@ export class Reporter {
 
   /**
    * A caller waits until the rules in force reflect the revision. The reporter then reports that at once, and also what
-   * prevents it.
+   * prevents it. Revision 0 asks for any report, also for one that says nothing new: its answer may ask for another token.
    */
   expect(revision: number): void {
+    if (revision === 0) this.#sent = undefined;
     this.#awaited = { revision, until: this.#options.monotonic() + awaitedFor };
     this.#wake?.();
   }
