@@ -48,17 +48,20 @@ test('a change is tried from the editor on devices with a label, counts down on 
   const dialog = page.getByRole('dialog', { name: 'Try the changes of web' });
   await dialog.getByText('2 minutes').click();
   await dialog.getByText('Devices with a label').click();
+  await dialog.getByLabel('Labels').first().fill('label:db');
+  await page.keyboard.press('Enter');
+  await expectShown(dialog.getByText('No device would try this change: none that has the group has such a label.'));
+  await expectShown(dialog.getByRole('button', { name: 'Start it anyway' }));
+  await page.keyboard.press('Backspace');
   await dialog.getByLabel('Labels').first().fill('label:canary');
   await page.keyboard.press('Enter');
   await expectShown(dialog.getByText('1 device of the organization has such a label.'));
   await dialog.getByRole('button', { name: 'Start the trial' }).click();
   await dialog.waitFor({ state: 'detached' });
-  await expectShown(page.getByText('A change of this group is on trial.'));
-  await page.getByLabel('Ports of inbound rule 1').first().fill('8444');
-  const bar = page.getByRole('region', { name: 'Unsaved changes' });
-  await expectShown(bar.getByText(/^On trial until .*: keep or revert it first$/));
+  const bar = page.getByRole('region', { name: 'On trial' });
+  await expectShown(bar.getByText(/^A change of this group is on trial until .*: keep or revert it first$/));
   expect(await bar.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
-  await bar.getByRole('button', { name: 'Discard' }).click();
+  expect(await page.getByLabel('Ports of inbound rule 1').first().isDisabled()).toBe(true);
   for (const tab of [page, other, member]) {
     await expectShown(banner(tab).getByRole('timer'));
     await expectShown(banner(tab).getByText('In force on 0 of 1 device'));

@@ -181,7 +181,6 @@ export function DeviceGroups({ device }: { readonly device: Device }): ReactNode
         {tried === undefined ? null : (
           <TryDialog
             title={`Try other groups on ${name}`}
-            isOneDevice
             close={() => setTried(undefined)}
             start={(trial) => put(tried, device.revision, trial)}
           />

@@ -239,6 +239,7 @@ function Allow({
       {isTrying ? (
         <TryDialog
           title={`Try ${flowTraffic(flow)} on ${name}`}
+          of={group === undefined ? [device] : devicesOf(group.id, devices, groups)}
           close={() => setTrying(false)}
           start={async (trial) => {
             await write(drafted.change, trial);

@@ -25,6 +25,7 @@ import {
   type Draft,
 } from '../model/draft.ts';
 import { plural } from '../../client/words/number.ts';
+import { devicesNamed } from '../../organization/of-records.ts';
 import { isEnforced } from '../../policy/effective.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 import { useDeviceNames, useRights, useSnapshot } from '../state/organization.ts';
@@ -208,7 +209,7 @@ export function GroupEditor({
     setWarnings(saved.warnings ?? []);
     return saved;
   };
-  const { groupById } = useSnapshot();
+  const { groupById, devices: allDevices } = useSnapshot();
   const { me } = useRights();
   const [confirmation, setConfirmation] = useState<Confirmation>();
   /** Asks first where the change takes a name that another group has. */
@@ -267,12 +268,6 @@ export function GroupEditor({
     >
       <Confirm confirmation={confirmation} close={() => setConfirmation(undefined)} />
       <LeaveGuard guarded={() => dirtyNow.current} />
-      {onTrial ? (
-        <p className="note note-warn" role="status">
-          A change of this group is on trial. It can be edited again once someone keeps or reverts it, or its time is
-          over.
-        </p>
-      ) : null}
       {overtaken ? (
         <div className="note note-warn row between" role="status">
           <span>Someone else just saved this group. Your changes are kept; saving will show both.</span>
@@ -283,12 +278,14 @@ export function GroupEditor({
           {detail}
         </p>
       ))}
-      <DraftFields
-        draft={draft}
-        setDraft={setDraft}
-        appliesByLabel={group.user_id === undefined && group.is_default !== true}
-        guardrail={guardrail}
-      />
+      <fieldset className="stack" disabled={onTrial}>
+        <DraftFields
+          draft={draft}
+          setDraft={setDraft}
+          appliesByLabel={group.user_id === undefined && group.is_default !== true}
+          guardrail={guardrail}
+        />
+      </fieldset>
       {content === undefined || !looking ? null : (
         <Preview
           close={() => setLooking(false)}
@@ -307,6 +304,7 @@ export function GroupEditor({
       {isTrying && content !== undefined ? (
         <TryDialog
           title={`Try the changes of ${group.group_name}`}
+          of={[...devices, ...devicesNamed(content.applies_to, allDevices)]}
           close={() => setTrying(false)}
           start={(trial) => putFirst(content, base, trial)}
         />
@@ -314,12 +312,13 @@ export function GroupEditor({
       {conflict === undefined ? null : (
         <Merge conflict={conflict} close={() => setConflict(undefined)} choose={choose} busy={busy} />
       )}
-      {dirty ? (
-        <div className="save-bar" role="region" aria-label="Unsaved changes">
+      {dirty || onTrial ? (
+        <div className="save-bar" role="region" aria-label={dirty ? 'Unsaved changes' : 'On trial'}>
           <span className="grow">
             {group.trial !== undefined ? (
               <span className="warn-text">
-                On trial until {clockTime(Date.parse(group.trial.ends_at), Date.now())}: keep or revert it first
+                A change of this group is on trial until {clockTime(Date.parse(group.trial.ends_at), Date.now())}: keep
+                or revert it first
               </span>
             ) : changes === undefined ? (
               <span className="fault">{plural(countFields(judged.problems), 'problem')} to solve before saving</span>
@@ -327,12 +326,16 @@ export function GroupEditor({
               plural(changes.count, 'unsaved change')
             )}
           </span>
-          <Button variant="default" onClick={() => start(group)}>
-            Discard
-          </Button>
-          <Button variant="default" disabled={content === undefined} onClick={() => setLooking(true)}>
-            Preview
-          </Button>
+          {dirty ? (
+            <>
+              <Button variant="default" onClick={() => start(group)}>
+                Discard
+              </Button>
+              <Button variant="default" disabled={content === undefined} onClick={() => setLooking(true)}>
+                Preview
+              </Button>
+            </>
+          ) : null}
           <Button variant="default" disabled={!isReady} onClick={tryFirst}>
             Try it first
           </Button>

@@ -4,10 +4,12 @@ import { Button } from '@mantine/core';
 import { useState, type ReactNode } from 'react';
 import type { SecurityGroup, WrittenGroup } from '../../api/group.ts';
 import { RingfenceError } from '../../client/error.ts';
+import { devicesOf } from '../../organization/of-records.ts';
 import { isEnforced } from '../../policy/effective.ts';
 import type { GroupMode } from '../../policy/rule.ts';
 import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
 import { contentOf, type Content } from '../model/draft.ts';
+import { useSnapshot } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
 import { Preview } from './preview.tsx';
@@ -46,6 +48,7 @@ const withMode = (group: SecurityGroup, mode: GroupMode): Content => {
 /** For those who may change the group. */
 export function ModeButton({ group }: { readonly group: SecurityGroup }): ReactNode {
   const { client } = useSession();
+  const { devices, groups } = useSnapshot();
   const { org_id, id, group_name: name } = group;
   /** What the open dialog is about. It stays the same when the group changes meanwhile. */
   const [asked, setAsked] = useState<GroupMode>();
@@ -86,7 +89,14 @@ export function ModeButton({ group }: { readonly group: SecurityGroup }): ReactN
         >
           <DialogButton
             name="Try it first"
-            dialog={(close) => <TryDialog title={`Try it with ${name}`} close={close} start={change} />}
+            dialog={(close) => (
+              <TryDialog
+                title={`Try it with ${name}`}
+                of={devicesOf(id, devices, groups)}
+                close={close}
+                start={change}
+              />
+            )}
           />
           <Button loading={busy} onClick={() => start()}>
             {words[mode].action}

@@ -11,6 +11,7 @@ import { adviceOn } from '../model/advice.ts';
 import { contentOf, difference } from '../model/draft.ts';
 import { countLabels } from '../model/far-end.ts';
 import { restoreChange } from './restore-change.ts';
+import { devicesNamed, devicesOf } from '../../organization/of-records.ts';
 import { plural } from '../../client/words/number.ts';
 import { useDeviceNames, useSnapshot, useRights, useLive } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
@@ -73,6 +74,7 @@ interface RestoreProps {
 
 export function Restore({ group, target, close }: RestoreProps): ReactNode {
   const { id: org } = useLive();
+  const { devices, groups } = useSnapshot();
   const { client } = useSession();
   const queries = useQueryClient();
   const put = (id: string, revision: number, ifMatch: number | undefined, trial?: TrialQuery): Promise<WrittenGroup> =>
@@ -110,7 +112,15 @@ export function Restore({ group, target, close }: RestoreProps): ReactNode {
         <DialogButton
           name="Try it first"
           dialog={(done) => (
-            <TryDialog title={`Try the older state of ${target.record.group_name}`} close={done} start={restore} />
+            <TryDialog
+              title={`Try the older state of ${target.record.group_name}`}
+              of={[
+                ...devicesOf(target.record.id, devices, groups),
+                ...devicesNamed(target.record.applies_to ?? [], devices),
+              ]}
+              close={done}
+              start={restore}
+            />
           )}
         />
       }

@@ -5,6 +5,7 @@ import { limits } from '../../api/limits.ts';
 import type { ChangeSetBody, WrittenChangeSet } from '../../api/change/change-set.ts';
 import type { UnusedRule } from '../../api/usage/rule-usage.ts';
 import { sameRule } from '../../client/words/rule.ts';
+import { devicesOf } from '../../organization/of-records.ts';
 import { ChangePreview } from '../change/change-preview.tsx';
 import { DialogButton, FormDialog } from '../components/dialog.tsx';
 import { notify, writeOrAsk, useWrite } from '../state/write.tsx';
@@ -25,7 +26,7 @@ export function RemoveUnused({
   const { id: org } = useLive();
   const { client } = useSession();
   const queries = useQueryClient();
-  const { groupById } = useSnapshot();
+  const { groupById, devices, groups } = useSnapshot();
   const { editGroup } = useRights();
   const drafts = [...new Set(unused.map(({ group_id }) => group_id))]
     .flatMap((id) => groupById.get(id) ?? [])
@@ -77,6 +78,7 @@ export function RemoveUnused({
           dialog={(done) => (
             <TryDialog
               title="Try it without the unused rules"
+              of={changed.flatMap(({ group }) => devicesOf(group.id, devices, groups))}
               close={done}
               start={async (trial) => {
                 await write(trial);

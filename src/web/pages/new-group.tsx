@@ -13,6 +13,7 @@ import { Page } from '../components/page.tsx';
 import { useSnapshot, useRights, useDeviceNames } from '../state/organization.ts';
 import { useSession } from '../state/session.ts';
 import { TryDialog, type TrialQuery } from '../trial/try-dialog.tsx';
+import { devicesNamed } from '../../organization/of-records.ts';
 import { isEnforced } from '../../policy/effective.ts';
 import type { GuardrailKind } from '../../policy/rule.ts';
 
@@ -26,7 +27,7 @@ function meaningOf(isOrganizations: boolean, guardrail: GuardrailKind | undefine
 export function NewGroupPage(): ReactNode {
   const { org } = useParams({ from: '/o/$org/groups/new' });
   const { from } = useSearch({ from: '/o/$org/groups/new' });
-  const { groupById } = useSnapshot();
+  const { groupById, devices } = useSnapshot();
   const names = useDeviceNames();
   const { client } = useSession();
   const { governs, me } = useRights();
@@ -148,7 +149,12 @@ export function NewGroupPage(): ReactNode {
         </Preview>
       )}
       {isTrying ? (
-        <TryDialog title={`Try ${content?.group_name ?? 'the group'}`} close={() => setTrying(false)} start={create} />
+        <TryDialog
+          title={`Try ${content?.group_name ?? 'the group'}`}
+          of={devicesNamed(content?.applies_to ?? [], devices)}
+          close={() => setTrying(false)}
+          start={create}
+        />
       ) : null}
       <div className="row end">
         {hasEffect ? (

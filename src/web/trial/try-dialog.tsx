@@ -11,6 +11,7 @@ import { misspelt, readSelectorChip, selectorChip, labelFault } from '../model/f
 import { plural } from '../../client/words/number.ts';
 import { useSnapshot, useLive } from '../state/organization.ts';
 import { useQueryClient } from '@tanstack/react-query';
+import type { Device } from '../../api/device.ts';
 import type { Trial } from '../../api/trial/trials.ts';
 import { clockTime } from '../components/page.tsx';
 import { useSession } from '../state/session.ts';
@@ -30,13 +31,13 @@ export interface TrialQuery {
 
 export function TryDialog({
   title,
-  isOneDevice = false,
+  of: users,
   close,
   start,
 }: {
   readonly title: string;
-  /** The change is of one device, so there is nothing to choose about where. */
-  readonly isOneDevice?: boolean;
+  /** The devices that the change concerns. Absent where it is of one device: then there is nothing to choose about where. */
+  readonly of?: readonly Device[];
   readonly close: () => void;
   /** Writes the change as a trial. */
   readonly start: (trial: TrialQuery) => Promise<unknown>;
@@ -49,14 +50,18 @@ export function TryDialog({
     await start({ confirm_within: Number(seconds), ...(scope !== undefined && { scope }) });
     close();
   });
+  const isForNobody =
+    users !== undefined && (where === 'all' ? users : devicesNamed(selectorsOf(chips), users)).length === 0;
+  /** Whether the labels are still to be written. */
+  const isUnsaid = where === 'some' && scope === undefined;
   const length = lengths.find(([value]) => value === seconds)?.[1] ?? '';
   return (
     <FormDialog
       title={title}
       close={close}
       write={write}
-      action="Start the trial"
-      disabled={where === 'some' && scope === undefined}
+      action={isForNobody && !isUnsaid ? 'Start it anyway' : 'Start the trial'}
+      disabled={isUnsaid}
     >
       <div className="stack tight">
         <span>Keep it within</span>
@@ -67,7 +72,7 @@ export function TryDialog({
           data={lengths.map(([value, label]) => ({ value, label }))}
         />
       </div>
-      {isOneDevice ? null : (
+      {users === undefined ? null : (
         <div className="stack tight">
           <span>Try it on</span>
           <SegmentedControl
@@ -93,12 +98,20 @@ export function TryDialog({
         The change is in force at once. Unless someone keeps it within {length}, the server takes it back. A device that
         cannot reach the server goes back by itself. You may close this page.
       </p>
+      {isForNobody && !isUnsaid ? (
+        <p className="note note-warn" role="status">
+          No device would try this change:{' '}
+          {where === 'all' ? 'none has the group' : 'none that has the group has such a label'}. The trial would show
+          nothing.
+        </p>
+      ) : null}
     </FormDialog>
   );
 }
 
 /** A chip as the server reads it; a bare word is a label. */
 const selectorOf = (chip: string): Selector | undefined => readSelectorChip(chip) ?? readSelectorChip(`label:${chip}`);
+const selectorsOf = (chips: readonly string[]): readonly Selector[] => chips.flatMap((chip) => selectorOf(chip) ?? []);
 
 /** What is wrong with the chips; undefined where they can be sent. */
 function faultIn(chips: readonly string[]): string | undefined {
@@ -131,7 +144,7 @@ function ScopeInput({
   readonly onChange: (chips: readonly string[]) => void;
 }): ReactNode {
   const { devices } = useSnapshot();
-  const selectors = useMemo(() => chips.flatMap((chip) => selectorOf(chip) ?? []), [chips]);
+  const selectors = useMemo(() => selectorsOf(chips), [chips]);
   const count = useMemo(() => devicesNamed(selectors, devices).length, [selectors, devices]);
   return (
     <div className="stack tight">
