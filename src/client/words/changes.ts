@@ -81,7 +81,8 @@ export function fieldLines(before: object, after: object, except: readonly strin
     });
 }
 
-const rules = ['inbound_rules', 'outbound_rules'] as const;
+/** Rules are compared one by one, and a group never goes to another user. */
+const apart = ['inbound_rules', 'outbound_rules', 'user_id'] as const;
 
 /** What leads from one state of a group to another; an absent one was not there. */
 export function groupChanges(
@@ -92,7 +93,7 @@ export function groupChanges(
   const none: Partial<SecurityGroup> = {};
   const [old, now] = [before ?? none, after ?? none];
   return [
-    ...fieldLines(old, now, rules),
+    ...fieldLines(old, now, apart),
     ...ruleLines('inbound', old, now, names),
     ...ruleLines('outbound', old, now, names),
   ];

@@ -141,7 +141,7 @@ function Subjects({
     return (
       <>
         <p>{namesOf(devices)}</p>
-        <p>Their agents lose their credentials. To come back, the devices must join again. This cannot be undone.</p>
+        <p>A deleted device loses its credentials: to come back, it must join again. This cannot be undone.</p>
       </>
     );
   }
