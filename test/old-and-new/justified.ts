@@ -15,7 +15,7 @@ const turned = ({ old, new: now }: Answers, from: number, to: number): boolean =
 const codeOf = ({ json }: Answered): unknown => json?.code;
 
 /** Without names and ids of devices. */
-const unnamed = (detail: unknown): string => String(detail).replace(/[^ ]+ \([0-9a-f-]{36}\)/g, 'DEVICE');
+const unnamed = (detail: unknown): string => String(detail).replace(/(?:[^ ]+ \()?[0-9a-f-]{36}\)?/g, 'DEVICE');
 
 const justified: readonly Justified[] = [
   {
@@ -88,7 +88,14 @@ const justified: readonly Justified[] = [
       }),
   },
   {
-    reason: 'A device that a refused change would rename and open is named as it is now.',
+    reason: 'A write that leaves a policy test passing only by a trial is refused.',
+    is: (_command, { old, new: now }) =>
+      old.status < 300 &&
+      codeOf(now) === 'policy_test_failed' &&
+      String(now.json?.detail).includes('It passes only until'),
+  },
+  {
+    reason: 'The devices that a refused change would open are named in the order of their names, as these are now.',
     is: (_command, { old, new: now }, differences) =>
       codeOf(old) === 'would_open' &&
       codeOf(now) === 'would_open' &&
