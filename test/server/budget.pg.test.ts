@@ -342,10 +342,12 @@ async function effectOf(id: OperationId, shots: readonly Shot[], scene: Scene, v
   const waited = await victim.waited();
   const problems = answers.flatMap(({ status, text }, index) => {
     const expected = shots[index]?.status ?? operations[id].status;
-    // Work that costs more than its budget, and work beside too much other work, is refused.
+    // Work that costs more than its budget, and work beside too much other work, is refused. Of many long lists at once, the last may wait for too long.
     const isRefused = operations[id].cost === 'organization' && (status === 422 || status === 429);
-    return status === expected || isRefused ? [] : [`${id}: ${status} ${text.slice(0, 300)}`];
+    const isLate = atOnce[id] !== undefined && status === 429;
+    return status === expected || isRefused || isLate ? [] : [`${id}: ${status} ${text.slice(0, 300)}`];
   });
+  if (answers.every(({ status }) => status === 429)) problems.push(`${id}: nobody was answered`);
   if (waited.refused > 0) problems.push(`${id}: ${waited.refused} requests of somebody else were not answered`);
   return {
     turn: (turns.longest() * 1_000) / plain,

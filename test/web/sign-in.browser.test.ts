@@ -39,12 +39,14 @@ afterAll(async () => {
 async function open(options: VisitOptions = {}): Promise<Visit> {
   const one = await visit(browser, server.url, options);
   visits.push(one);
-  // The provider's own pages want a font from elsewhere.
-  await one.context.route(/^https:/, (route) => route.abort());
   return one;
 }
 
 async function signInAtProvider(page: Page, login: string): Promise<void> {
+  // The page is at rest then: what is asked for while a route is set may never be answered.
+  await expectShown(page.getByRole('link', { name: 'Sign in with Example ID' }));
+  // The provider's own pages want a font from elsewhere.
+  await page.context().route(/^https:/, (route) => route.abort());
   await page.getByRole('link', { name: 'Sign in with Example ID' }).click();
   await page.getByPlaceholder('Enter any login').fill(login);
   await page.getByPlaceholder('and password').fill('any');
